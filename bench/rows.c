@@ -20,6 +20,9 @@
             BASELINE_SGEMM, NULL, 0                                                                                    \
     }
 
+// Sparse latent decoding from caches of the 656-byte format, which has its scales in the tokens.
+#define LATENT_656 "SCALES=none, SCALES2=none, apart=0, apart2=0, "
+
 static const Row cpu_rows[] = {
     CPU_GEMM("f32", "T=f32", "2048", 0.9),
     CPU_GEMM("bf16", "T=bf16, TC=f32", "2048", 1.5),
@@ -38,8 +41,8 @@ static const Row cpu_rows[] = {
       "PAGES=512, P=8, scale=0.0417",
       0, OF_BASELINE, BASELINE_ROW, "gemm bf16", 2048 },
     { "mla sparse fp8", "mla/decode_fp8.tile", "mla_decode_fp8",
-      "LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, LIMIT2=none, PS=64, "
-      "B=4, SQ=2, HQ=128, PAGES=256, TOPK=512, P=4, scale=0.0417",
+      LATENT_656 "LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, LIMIT2=none, PS=64, "
+                 "B=4, SQ=2, HQ=128, PAGES=256, TOPK=512, P=4, scale=0.0417",
       0, OF_BASELINE, BASELINE_ROW, "gemm bf16", 0 },
     { "mla prefill", "mla/prefill.tile", "mla_prefill_sparse",
       "D=576, SINK=none, LIMIT=none, S=16, HQ=128, TOPK=512, SKV=2048, "
@@ -111,8 +114,9 @@ static const Row cpu_rows[] = {
 #define MLA_SPARSE(NAME, B, SQ, PAGES, TOPK, P, TARGET, GOAL)                                                          \
     {                                                                                                                  \
         "mla sparse " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                                   \
-            "LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, "                                                        \
-            "LIMIT2=none, PS=64, B=" B ", SQ=" SQ ", HQ=128, PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",   \
+            LATENT_656 "LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, "                                             \
+                       "LIMIT2=none, PS=64, B=" B ", SQ=" SQ ", HQ=128, PAGES=" PAGES ", TOPK=" TOPK ", P=" P          \
+                       ", scale=0.0417",                                                                               \
             TARGET, GOAL, BASELINE_NONE, NULL, 0                                                                       \
     }
 // Sparse decoding as FlashMLA's own performance cases have it: a sink, two queries, lists of slots drawn from the 32768 of
@@ -120,8 +124,9 @@ static const Row cpu_rows[] = {
 #define MLA_PAGES(NAME, PAIR, B, HQ, PAGES, TOPK, P, TARGET)                                                           \
     {                                                                                                                  \
         "mla sparse pages " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                             \
-            "PAIR=" PAIR ", ROUND_SCALE=true, CACHE=strided, LIMIT=none, CACHE2=none, INDEX2=none, LIMIT2=none, "      \
-            "PS=64, B=" B ", SQ=2, HQ=" HQ ", PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",                  \
+            LATENT_656 "PAIR=" PAIR                                                                                    \
+                       ", ROUND_SCALE=true, CACHE=strided, LIMIT=none, CACHE2=none, INDEX2=none, LIMIT2=none, "        \
+                       "PS=64, B=" B ", SQ=2, HQ=" HQ ", PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",       \
             TARGET, SECONDS, BASELINE_NONE, NULL, 0                                                                    \
     }
 #define MLA_PREFILL(NAME, SKV, TARGET)                                                                                 \

@@ -189,7 +189,7 @@ typedef struct kiln_build_options {
 /* Builds a kernel or operator for a device, or loads it from the cache, which needs no compiler.
  * bindings  "T=bf16, BM=64, LSE=none, M=4096, Q=strided": build parameters, shape symbols fixed at build time, absent
  *           optional tensors, tensors with strides: the last dimension contiguous, the others at positive multiples of
- *           16 bytes; NULL: all defaults
+ *           16 bytes; "Q=unaligned": any strides, and data aligned as its elements; NULL: all defaults
  * options   NULL: all zero
  * device    NULL with options->arch set: compiles for that architecture without a GPU; such a kernel cannot launch */
 KILN_API kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const char *name,

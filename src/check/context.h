@@ -248,6 +248,7 @@ const char *build_key(Checker *cx, const Decl *decl);
 void declare_build_param(Checker *cx, const BuildParam *param, Value value);
 bool is_bound_absent(Checker *cx, Name name);                        // a binding says `none`
 bool is_bound_strided(Checker *cx, Name name);                       // or `strided`
+bool is_bound_unaligned(Checker *cx, Name name);                     // or `unaligned`
 Expr *bound_constant(Checker *cx, Name name, Span span, DType type); // fixed by a binding; NULL if not
 
 // ---- types (types.c)

@@ -245,6 +245,8 @@ static void bind_arguments(Checker *cx, const Decl *decl, const StepArguments *a
         if (!args->entities[i]) continue;
         if (args->entities[i]->buffer->stride[0])
             VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_STRIDED }));
+        if (args->entities[i]->buffer->strided && !param->strided)
+            VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_UNALIGNED }));
         int d = 0;
         for (const Ex *extent = param->extents; extent; extent = extent->next, d++) {
             int64_t value;

@@ -12,7 +12,7 @@ static const char *const kind_names[] = {
 static const Binding *find_binding(Checker *cx, Name name, const Binding *bindings, int n)
 {
     for (int i = 0; i < n; i++)
-        if (bindings[i].kind != BIND_NONE && bindings[i].kind != BIND_STRIDED && strcmp(bindings[i].name, name) == 0) {
+        if (bindings[i].kind < BIND_NONE && strcmp(bindings[i].name, name) == 0) {
             if (cx->binding_used && bindings == cx->options->bindings) cx->binding_used[i] = true;
             return &bindings[i];
         }
@@ -64,7 +64,8 @@ static Value binding_value(Checker *cx, const Binding *binding, Span span)
                         .flexible = true };
     case BIND_TYPE: return (Value){ .kind = VALUE_TYPE, .span = span, .type = binding->type };
     case BIND_NONE: return (Value){ .kind = VALUE_NONE, .span = span };
-    case BIND_STRIDED: break;
+    case BIND_STRIDED:
+    case BIND_UNALIGNED: break;
     }
     return POISON;
 }
@@ -118,6 +119,7 @@ static bool is_bound_to(Checker *cx, Name name, BindKind kind)
 
 bool is_bound_absent(Checker *cx, Name name) { return is_bound_to(cx, name, BIND_NONE); }
 bool is_bound_strided(Checker *cx, Name name) { return is_bound_to(cx, name, BIND_STRIDED); }
+bool is_bound_unaligned(Checker *cx, Name name) { return is_bound_to(cx, name, BIND_UNALIGNED); }
 
 // A binding for a shape symbol or scalar, as a constant of `type`; NULL if it has none or a wrong one (reported).
 Expr *bound_constant(Checker *cx, Name name, Span span, DType type)

@@ -38,7 +38,7 @@ static kiln_status check_window(const Call *call, int64_t window)
                            WINDOW_MAX);
 }
 
-static kiln_status check_options(const Call *call, int64_t window, double given, double *scale)
+static kiln_status check_options(const Call *call, int64_t window, const double *given, double *scale)
 {
     kiln_status status = check_heads(call);
     if (!status) status = check_window(call, window);
@@ -87,7 +87,8 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
 {
-    return call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", offsets, "OFFSET", kernel);
+    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
+                              kernel, "%s", "");
 }
 
 // The offsets stay inside the tensors, and no sequence is longer than the call says.
@@ -116,8 +117,8 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
         { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
         { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
         { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
-        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
+        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
         { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
         { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
     };
@@ -269,8 +270,8 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
         { IN,  "out",       a->out,       0,             "O[TQ][H][DV]" },
         { IN,  "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
         { IN,  "dout",      a->dout,      0,             "dO[TQ][H][DV]" },
-        { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
+        { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
         { OUT, "dq",        a->dq,        0,             "dQ[TQ][H][D]" },
         { OUT, "dk",        a->dk,        0,             "dK[TK][HKV][D]" },
         { OUT, "dv",        a->dv,        0,             "dV[TK][HKV][DV]" },
@@ -377,7 +378,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
         { IN,           "k",       a->k,       0,             "K[B][S][HKV][D]" },
         { IN,           "v",       a->v,       0,             "V[B][S][HKV][DV]" },
         { IN_OPTIONAL,  "mask",    a->mask,    1 << KILN_U8,  "[B][S][HKV]" },
-        { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "[B]" },
+        { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "LENGTH[B]" },
         { OUT,          "out",     a->out,     0,             "O[B][H][DV]" },
         { OUT_OPTIONAL, "lse",     a->lse,     1 << KILN_F32, "[B][H]" },
     };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 enum { ALIGNMENT = 16, MEMORY_ALIGNMENT = 256 };
+static const int64_t STRIDE_MAX = INT64_C(1) << 50;
 
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
 {
@@ -20,14 +21,14 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return status_fail(status, "%s: %s", call->name, text);
+    return status_fail(status, "%.*s: %s", call->name_length, call->name, text);
 }
 
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
 {
-    call->ops = ops, call->name = name;
+    call->ops = ops, call->name = name, call->name_length = (int)strlen(name);
     call->sizing = false;
-    call->table.n_symbols = call->n_tensors = call->n_flat = call->n_args = 0;
+    call->table.n_symbols = call->n_tensors = call->n_own = call->n_args = 0;
     if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
     return known ? status_check_size(name, *(const size_t *)args, known) : KILN_OK;
 }
@@ -38,6 +39,8 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
     const kiln_status status = call_begin(call, name, ops, args, known);
     if (!status && !bytes) return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
     if (bytes) *bytes = 0;
+    const char *const end = strstr(name, "_workspace_size");
+    if (end) call->name_length = (int)(end - name);
     call->sizing = true;
     return status;
 }
@@ -100,41 +103,82 @@ int64_t call_symbol(const Call *call, const char *name, int length)
     return call->table.symbols[i].value;
 }
 
+// Where the tensor stands among those that the call has made of the caller's; -1: it is the caller's own.
+static int place_of_own(const Call *call, const kiln_tensor *tensor)
+{
+    for (int i = 0; i < call->n_own; i++)
+        if (tensor == &call->own[i].tensor) return i;
+    return -1;
+}
+
+// The number that the caller has for a dimension.
+static int callers_dim(const Call *call, const Want *want, int d)
+{
+    const int i = place_of_own(call, want->tensor);
+    return i >= 0 && call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
+}
+
+// The shape that is wanted, with the dimensions that the caller's tensor has.
+typedef struct ShapeText {
+    char text[120];
+} ShapeText;
+static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
+{
+    const char *const dims = dims_of(want), *at = dims;
+    const int i = place_of_own(call, want->tensor);
+    const int removed = i >= 0 ? call->own[i].removed : -1;
+    Dim dim;
+    for (int d = 0; d < removed && next_dim(&at, &dim); d++) continue;
+    snprintf(out->text, sizeof out->text, "%.*s%s%s", (int)(at - dims), dims, removed >= 0 ? "[1]" : "", at);
+    return out->text;
+}
+
 static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
 {
     const int64_t is = want->tensor->shape[d];
-    if (is < 0) return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64, d, want->name, is);
+    const int callers = callers_dim(call, want, d);
+    ShapeText text;
+    if (is < 0) return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64, callers, want->name, is);
     if (dim->number >= 0)
         return is == dim->number
                    ? KILN_OK
                    : call_fail(call, KILN_BAD_SHAPE,
-                               "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", d,
-                               want->name, is, dim->number, dims_of(want));
+                               "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", callers,
+                               want->name, is, dim->number, shape_of(call, want, &text));
     const int known = find_symbol(call, dim->name, dim->length);
     if (known < 0 && is < dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
-                         "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", d,
-                         want->name, is, dim->added, dims_of(want));
+                         "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", callers,
+                         want->name, is, dim->added, shape_of(call, want, &text));
     if (known < 0) call_add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
     else if (is != call->table.symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
                          "and '%s' has %.*s = %" PRId64,
-                         d, want->name, is, call->table.symbols[known].value + dim->added, dims_of(want),
-                         call->table.symbols[known].from, dim->length, dim->name, call->table.symbols[known].value);
+                         callers, want->name, is, call->table.symbols[known].value + dim->added,
+                         shape_of(call, want, &text), call->table.symbols[known].from, dim->length, dim->name,
+                         call->table.symbols[known].value);
     return KILN_OK;
+}
+
+const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor)
+{
+    assert(call->n_own < CALL_OWN && "as many as fit");
+    call->own[call->n_own].tensor = *tensor;
+    call->own[call->n_own].removed = -1;
+    return &call->own[call->n_own++].tensor;
 }
 
 const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank)
 {
     if (!tensor || tensor->rank != rank + 1 || tensor->shape[rank - 1] != 1) return tensor;
-    assert(call->n_flat < COUNT(call->flat) && "two for a call");
-    kiln_tensor *const flat = &call->flat[call->n_flat++];
-    *flat = *tensor;
-    flat->rank = rank;
-    flat->shape[rank - 1] = tensor->shape[rank];
-    flat->strides[rank - 1] = tensor->strides[rank];
-    return flat;
+    kiln_tensor flat = *tensor;
+    flat.rank = rank;
+    flat.shape[rank - 1] = tensor->shape[rank];
+    flat.strides[rank - 1] = tensor->strides[rank];
+    const kiln_tensor *const kept = call_keep(call, &flat);
+    call->own[call->n_own - 1].removed = rank - 1;
+    return kept;
 }
 
 // ---- one tensor
@@ -159,6 +203,25 @@ static kiln_status check_type(const Call *call, const Want *want, const Want *fi
                      expected);
 }
 
+// Indices, tables, lengths, offsets and slots.
+static bool takes_any_strides(const Want *want) { return want->types == 1u << KILN_I32 && *want->shape != '['; }
+
+// By any strides, as long as what is written does not overlap.
+static kiln_status check_elements(const Call *call, const Want *want)
+{
+    const kiln_tensor *const t = want->tensor;
+    int dim;
+    for (int d = 0; d < t->rank; d++)
+        if (t->shape[d] > 1 && (t->strides[d] > STRIDE_MAX / t->shape[d] || t->strides[d] < -STRIDE_MAX / t->shape[d]))
+            return call_fail(call, KILN_BAD_SHAPE,
+                             "dimension %d of '%s' has stride %" PRId64 ", which leaves the memory",
+                             callers_dim(call, want, d), want->name, t->strides[d]);
+    if (!is_written(want) || !tensor_overlaps_itself(t, &dim)) return KILN_OK;
+    return call_fail(call, KILN_BAD_SHAPE,
+                     "'%s' is written, but with stride %" PRId64 " in dimension %d its elements overlap", want->name,
+                     t->strides[dim], callers_dim(call, want, dim));
+}
+
 // Rows that lie apart.
 static kiln_status check_rows(const Call *call, const Want *want)
 {
@@ -174,12 +237,13 @@ static kiln_status check_rows(const Call *call, const Want *want)
         return call_fail(call, KILN_BAD_ALIGNMENT,
                          "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
                          " bytes, expected a positive multiple of 16",
-                         dim, want->name, stride, stride * (kiln_type_bits(want->tensor->type) / 8));
+                         callers_dim(call, want, dim), want->name, stride,
+                         stride * (kiln_type_bits(want->tensor->type) / 8));
     case ROWS_OVERLAP:
         return call_fail(call, KILN_BAD_SHAPE,
                          "'%s' is written, but with stride %" PRId64 " in dimension %d its "
                          "elements overlap",
-                         want->name, stride, dim);
+                         want->name, stride, callers_dim(call, want, dim));
     }
     return KILN_OK;
 }
@@ -201,15 +265,23 @@ static kiln_status check_shape(Call *call, const Want *want)
     if (tensor_elements(t) < 0)
         return call_fail(call, KILN_BAD_SHAPE, "'%s' has more elements than memory can hold", want->name);
     if (tensor_is_contiguous(t, &bad, &stride)) return KILN_OK;
+    if (takes_any_strides(want)) return check_elements(call, want);
     if (*want->shape != '[') return check_rows(call, want);
     return call_fail(call, KILN_BAD_SHAPE,
-                     "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64, want->name, bad,
-                     t->strides[bad], stride);
+                     "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64, want->name,
+                     callers_dim(call, want, bad), t->strides[bad], stride);
 }
 
-static int alignment_of(const Call *call, const kiln_tensor *t)
+static int alignment_of(const Call *call, const Want *want)
 {
-    return t->type == KILN_I32 && ops_on_cpu(call->ops) ? kiln_type_bits(t->type) / 8 : ALIGNMENT;
+    return want->tensor->type == KILN_I32 && (takes_any_strides(want) || ops_on_cpu(call->ops)) ? 4 : ALIGNMENT;
+}
+
+// Where a kernel for tensors that are aligned does not take it.
+static bool is_misaligned(const Call *call, const Want *want)
+{
+    return want->tensor && takes_any_strides(want) && !ops_on_cpu(call->ops) &&
+           (uintptr_t)want->tensor->data % ALIGNMENT != 0;
 }
 
 static bool is_at_home(const Call *call, const kiln_tensor *t)
@@ -229,7 +301,7 @@ static kiln_status check_place(const Call *call, const Want *want)
         return call_fail(call, KILN_BAD_ARGUMENT,
                          "'%s' has no data: its pointer is null and it has %" PRId64 " elements", want->name,
                          tensor_elements(t));
-    const int alignment = alignment_of(call, t);
+    const int alignment = alignment_of(call, want);
     if ((uintptr_t)t->data % (uintptr_t)alignment != 0)
         return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name,
                          t->data, alignment);
@@ -278,10 +350,10 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
 // ---- tables that were checked before
 
 // One word of all that is no extent or stride.
-static int64_t want_word(const Want *want)
+static int64_t want_word(const Call *call, const Want *want)
 {
     const kiln_tensor *const t = want->tensor;
-    const uint64_t word = (uint64_t)want->role | (uint64_t)want->types << 2;
+    const uint64_t word = (uint64_t)want->role | (uint64_t)want->types << 2 | (uint64_t)is_misaligned(call, want) << 62;
     return (int64_t)(t ? word | (uint64_t)t->rank << 32 | (uint64_t)t->has_strides << 36 | (uint64_t)t->type << 40
                        : word | UINT64_C(1) << 63);
 }
@@ -303,7 +375,7 @@ static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int
     for (int i = 0; i < n && !key->is_none; i++) {
         const kiln_tensor *const t = wants[i].tensor;
         key->is_none = t && !has_key(call, t);
-        *at++ = want_word(&wants[i]);
+        *at++ = want_word(call, &wants[i]);
         *at++ = (int64_t)(uintptr_t)wants[i].shape;
         if (!t || key->is_none) continue;
         for (int d = 0; d < t->rank; d++) *at++ = t->shape[d];
@@ -320,10 +392,15 @@ static void note_tensors(Call *call, const Want *wants, int n)
         int dim;
         int64_t stride;
         call->table.tensors[i].strided = NULL;
+        call->table.tensors[i].is_unaligned = is_misaligned(call, &wants[i]);
         if (!t) continue;
-        if (!tensor_is_contiguous(t, &dim, &stride)) call->table.tensors[i].strided = wants[i].shape;
+        if (!tensor_is_contiguous(t, &dim, &stride)) {
+            call->table.tensors[i].strided = wants[i].shape;
+            call->table.tensors[i].is_unaligned |= tensor_check_rows(t, false, &dim) != ROWS_FIT;
+        }
+        if (call->table.tensors[i].is_unaligned) call->table.tensors[i].strided = wants[i].shape;
         call->table.tensors[i].is_empty = !tensor_range(t, &begin, &end);
-        call->table.tensors[i].alignment = alignment_of(call, t);
+        call->table.tensors[i].alignment = alignment_of(call, &wants[i]);
         call->table.tensors[i].low = (intptr_t)(begin - (uintptr_t)t->data);
         call->table.tensors[i].high = (intptr_t)(end - (uintptr_t)t->data);
     }
@@ -405,13 +482,14 @@ void call_take_bytes(Call *call, int i)
 
 kiln_arg call_tensor(const Call *call, int i) { return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE; }
 
-kiln_status call_scale(const Call *call, double given, double otherwise, double *scale)
+kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale)
 {
-    *scale = given == 0 ? otherwise : given;
+    *scale = given ? *given : otherwise;
     const float taken = (float)*scale; // as kernels take it
     if (!(taken > 0) || isinf(taken))
         return call_fail(call, KILN_BAD_ARGUMENT,
-                         "'scale' is %g, expected a positive number that f32 holds, or 0 for %g", given, otherwise);
+                         "'scale' is %g, expected a positive number that f32 holds; left out it is %g", *scale,
+                         otherwise);
     return KILN_OK;
 }
 
@@ -419,7 +497,7 @@ kiln_status call_scale(const Call *call, double given, double otherwise, double 
 
 kiln_status call_named(const Call *call, kiln_status status)
 {
-    if (status) status_prefix("%s", call->name);
+    if (status) status_prefix("%.*s", call->name_length, call->name);
     return status;
 }
 
@@ -435,7 +513,16 @@ static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *na
         else known_key_word(key, va_arg(args, int));
     }
     for (int i = 0; i < n; i++)
-        if (call->table.tensors[i].strided) known_key_word(key, (int64_t)(uintptr_t)call->table.tensors[i].strided);
+        if (call->table.tensors[i].strided) {
+            known_key_word(key, (int64_t)(uintptr_t)call->table.tensors[i].strided);
+            known_key_word(key, call->table.tensors[i].is_unaligned);
+        }
+}
+
+// What a parameter is bound to whose rows lie apart.
+static const char *stride_word(const Call *call, int i)
+{
+    return call->table.tensors[i].is_unaligned ? "unaligned" : "strided";
 }
 
 static kiln_status build_kernel(const Call *call, int n, const char *file, const char *name, kiln_kernel **kernel,
@@ -446,8 +533,8 @@ static kiln_status build_kernel(const Call *call, int n, const char *file, const
     for (int i = 0; i < n && length < sizeof bindings; i++) {
         const char *const shape = call->table.tensors[i].strided;
         if (shape)
-            length += (size_t)snprintf(bindings + length, sizeof bindings - length, "%s%.*s=strided",
-                                       length ? ", " : "", (int)strcspn(shape, "["), shape);
+            length += (size_t)snprintf(bindings + length, sizeof bindings - length, "%s%.*s=%s", length ? ", " : "",
+                                       (int)strcspn(shape, "["), shape, stride_word(call, i));
     }
     if (length >= sizeof bindings)
         return call_fail(call, KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
@@ -504,12 +591,44 @@ kiln_status call_plain_kernel(const Call *call, const char *file, const char *na
     return status;
 }
 
-kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
-                               kiln_kernel **kernel)
+static bool lies_apart(const Call *call, const Taken *taken)
 {
-    const bool is_strided = call->table.tensors[i].strided != NULL;
-    return call_plain_kernel(call, file, name, kernel, "%s%s", is_strided ? parameter : "",
-                             is_strided ? "=strided" : "");
+    return call->tensors[taken->tensor] && call->table.tensors[taken->tensor].strided;
+}
+
+static kiln_status build_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
+                                       kiln_kernel **kernel, const char *format, va_list args)
+{
+    char text[OPS_BINDINGS_BYTES];
+    size_t length = (size_t)vsnprintf(text, sizeof text, format, args);
+    for (int i = 0; i < n && length < sizeof text; i++)
+        if (!call->tensors[taken[i].tensor] || lies_apart(call, &taken[i]))
+            length +=
+                (size_t)snprintf(text + length, sizeof text - length, "%s%s=%s", length ? ", " : "", taken[i].parameter,
+                                 lies_apart(call, &taken[i]) ? stride_word(call, taken[i].tensor) : "none");
+    assert(length < sizeof text && "a few short names");
+    return call_named(call, ops_kernel(call->ops, file, name, text, kernel));
+}
+
+kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
+                               kiln_kernel **kernel, const char *format, ...)
+{
+    KnownKey key;
+    va_list args;
+    va_start(args, format);
+    key_of_kernel(&key, call, 0, name, format, args);
+    va_end(args);
+    for (int i = 0; i < n; i++)
+        known_key_word(&key, !call->tensors[taken[i].tensor]                     ? 0
+                             : !lies_apart(call, &taken[i])                      ? 1
+                             : call->table.tensors[taken[i].tensor].is_unaligned ? 2
+                                                                                 : 3);
+    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
+    va_start(args, format);
+    const kiln_status status = build_taking_kernel(call, file, name, taken, n, kernel, format, args);
+    va_end(args);
+    if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
+    return status;
 }
 
 kiln_status call_size(Call *call, size_t *bytes)

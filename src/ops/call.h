@@ -58,6 +58,7 @@ enum {
     CALL_SYMBOLS = 16,
     CALL_TENSORS = 26,
     CALL_ARGS = 48,
+    CALL_OWN = 6,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
     TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3, // of the 656-byte format
@@ -71,7 +72,8 @@ typedef struct Want {
     const kiln_tensor *tensor;
     unsigned types;    // 1 << type, or several; 0: the type of the first tensor of the table
     const char *shape; // "[batch][queries][576]": numbers are demanded, names bind or must agree; "[batch + 1]".
-                       // "Q[B][S][D]", with the kernel's name of it: rows may lie apart
+                       // "Q[B][S][D]", with the kernel's name of it: rows may lie apart; of i32, where nothing else is
+                       // taken, by any strides, and its data is aligned as its elements
 } Want;
 
 typedef struct CallSymbol {
@@ -84,8 +86,8 @@ typedef struct CallSymbol {
 // What stays the same while types, shapes and strides do.
 typedef struct CallTable {
     struct {
-        const char *strided; // the shape in the table of one whose rows do lie apart; else NULL
-        bool is_empty;
+        const char *strided;         // the shape in the table of one whose rows do lie apart; else NULL
+        bool is_empty, is_unaligned; // strided, but not by multiples of 16 bytes
         int alignment;
         intptr_t low, high; // the bytes it reaches
     } tensors[CALL_TENSORS];
@@ -97,13 +99,17 @@ typedef struct CallTable {
 typedef struct Call {
     kiln_ops *ops;
     const char *name; // of the public function
-    bool sizing;      // only the workspace's size is wanted: tensors need no data
+    int name_length;  // of what messages call it: without its end where only the workspace's size is wanted
+    bool sizing;      // that is so: tensors need no data
     CallTable table;
     int n_tensors;
     const kiln_tensor *tensors[CALL_TENSORS]; // in the table's order; NULL: absent
     kiln_tensor copies[CALL_TENSORS];         // of those that kernels take otherwise than they are
-    kiln_tensor flat[2];                      // of call_without_key_head
-    int n_flat;
+    struct {
+        kiln_tensor tensor;
+        int removed; // a dimension of 1 that the caller's has before this one; -1: none
+    } own[CALL_OWN]; // of call_keep
+    int n_own;
     kiln_kernel *kernel;
     kiln_arg args[CALL_ARGS];
     int n_args; // of its launch
@@ -111,7 +117,7 @@ typedef struct Call {
 
 // Handle and arguments are there, a struct of `known` bytes whose first field, struct_size, says its size; 0: one of fixed size.
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known);
-// The same for a size function, which gives 0 bytes where it fails.
+// The same for a size function, which gives 0 bytes where it fails. Its messages name the call that the arguments are for.
 kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
                               size_t *bytes);
 void call_add_symbol(Call *call, const char *name, int length, int64_t value, const char *from);
@@ -124,7 +130,10 @@ static inline void call_bind(Call *call, const char *name, int64_t value, const 
 
 // `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes);
-// `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`. Two for a call at most.
+// A tensor that is derived from one of the caller's, as long as the call.
+const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor);
+// `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`. Messages number the
+// dimensions as the caller does.
 const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank);
 void call_take_bytes(Call *call, int i); // tensor i is one of KILN_U8 to kernels, whatever it was called
 int64_t call_symbol(const Call *call, const char *name, int length);
@@ -136,8 +145,8 @@ static inline int64_t call_extent(const Call *call, const char *name)
     return call_symbol(call, name, (int)strlen(name));
 }
 
-// 0 stands for `otherwise`.
-kiln_status call_scale(const Call *call, double given, double otherwise, double *scale);
+// NULL stands for `otherwise`.
+kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale);
 kiln_status call_named(const Call *call, kiln_status status); // puts the call's name before the message of a failure
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -158,9 +167,13 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 // One that takes contiguous tensors.
 kiln_status call_plain_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
                               const char *format, ...) __attribute__((format(printf, 5, 6)));
-// One that looks at the values of tensor i before it, which it calls `parameter`.
-kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
-                               kiln_kernel **kernel);
+// One that takes tensors of the table by names of its own; an absent tensor is bound to none.
+typedef struct Taken {
+    int tensor;
+    const char *parameter;
+} Taken;
+kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
+                               kiln_kernel **kernel, const char *format, ...) __attribute__((format(printf, 7, 8)));
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
 
 // ---- the plan of latent decoding (mla.c)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // mla.c - the operators of kiln/ops/mla.h over kernels/mla: plan, dense and sparse decoding, sparse prefill.
 #include "kiln/ops/mla.h"
-#include "ops/call.h"
+#include "ops/mla_format.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -107,9 +107,9 @@ static kiln_status check_plan(Call *call, const kiln_mla_plan_args *a, const kil
     const bool sparse = shape->topk > 0;
     // clang-format off
     const Want wants[] = {
-        { sparse ? IN_OPTIONAL : IN, "lengths",            a->lengths,            1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL,               "topk_lengths",       a->topk_lengths,       1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL,               "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
+        { sparse ? IN_OPTIONAL : IN, "lengths",            a->lengths,            1 << KILN_I32, "LENGTH[batch]" },
+        { IN_OPTIONAL,               "topk_lengths",       a->topk_lengths,       1 << KILN_I32, "LIMIT[batch]" },
+        { IN_OPTIONAL,               "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "LIMIT2[batch]" },
     };
     // clang-format on
     if (!a->memory) return call_fail(call, KILN_BAD_ARGUMENT, "'memory' is null");
@@ -129,9 +129,8 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
                                const kiln_tensor *counts)
 {
     kiln_kernel *kernel;
-    const kiln_status status = call_other_kernel(
-        call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s", call->tensors[1] ? "" : "LIMIT=none",
-        call->tensors[1] || call->tensors[2] ? "" : ", ", call->tensors[2] ? "" : "LIMIT2=none");
+    const kiln_status status = call_taking_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths",
+                                                  (Taken[]){ { 1, "LIMIT" }, { 2, "LIMIT2" } }, 2, &kernel, "%s", "");
     const kiln_arg args[] = { call_tensor(call, 1), call_tensor(call, 2), KILN_TENSOR(counts), KILN_INT(shape->topk),
                               KILN_INT(shape->extra_topk) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
@@ -152,9 +151,9 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     if (!status) status = check_plan(&call, a, &shape);
     if (status) return status;
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths; // every list counts for the same
-    status = call_other_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s, STEP=%d, FIXED=%d",
-                               full ? "true" : "false", shape.topk ? 1 : 2,
-                               mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
+    status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1,
+                                &kernel, "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
+                                mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
     if (status) return status;
     char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
     const kiln_mla_plan made = {
@@ -230,12 +229,24 @@ static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
                        kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"));
 }
 
+// The 584-byte format is for sparse decoding alone.
+static kiln_status check_dense_format(const Call *call, const kiln_tensor *cache)
+{
+    return cache->rank < 1 || cache->rank > KILN_MAX_RANK || cache->shape[cache->rank - 1] != KILN_MLA_FP8_SHORT_BYTES
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED,
+                           "the format of 'cache' is not supported here: %d bytes a token (dimension %d), expected %d",
+                           KILN_MLA_FP8_SHORT_BYTES, cache->rank - 1, KILN_MLA_FP8_BYTES);
+}
+
 static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const bool bytes = is_bytes(a->cache);
-    const kiln_tensor *const cache = bytes ? call_without_key_head(call, a->cache, 3) : a->cache;
+    LatentCache fp8 = { 0 };
     double scale;
     kiln_status status = take_plan(call, a->plan, false);
+    if (!status && bytes) status = check_dense_format(call, a->cache);
+    if (!status && bytes) status = latent_cache(call, "cache", a->cache, KILN_MLA_KEY, "q", false, &fp8);
     if (!status && bytes && a->plan->shape.key_heads != 1)
         status = call_fail(call, KILN_BAD_SHAPE, "'plan' has key_heads = %" PRId64 ", expected 1 with an fp8 cache",
                            a->plan->shape.key_heads);
@@ -243,10 +254,10 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     // clang-format off
     const Want wants[] = {
         { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
-        { IN,  "cache",       cache,            bytes ? TYPES_BYTES : 0,
+        { IN,  "cache",       bytes ? fp8.tokens : a->cache, bytes ? TYPES_BYTES : 0,
                                                 bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
         { IN,  "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
-        { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
+        { IN,  "lengths",     a->lengths,       1 << KILN_I32, "LENGTH[batch]" },
         { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
         { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
         { OUT, "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
@@ -269,8 +280,10 @@ typedef struct Looks {
 
 static kiln_status find_looks(const Call *call, Looks *looks)
 {
-    const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", &looks->pages);
-    return status ? status : call_inputs_kernel(call, "mla/inputs.tile", "mla_plan_reaches", 3, "LENGTH", &looks->plan);
+    static const char file[] = "mla/inputs.tile";
+    static const Taken taken[] = { { 2, "TABLE" }, { 3, "LENGTH" } };
+    const kiln_status status = call_taking_kernel(call, file, "mla_pages", taken, 2, &looks->pages, "%s", "");
+    return status ? status : call_taking_kernel(call, file, "mla_plan_reaches", taken + 1, 1, &looks->plan, "%s", "");
 }
 
 static kiln_status look(Call *call, kiln_stream *stream, size_t workspace_bytes)
@@ -307,6 +320,9 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
 
 // ---- sparse
 
+// Places in the table of the call, whose order is that of the kernel's parameters.
+enum { Q, CACHE, SCALES, INDEX, LIMIT, SINK, CACHE2, SCALES2, INDEX2, LIMIT2, PARTS, FIRSTS, OUTPUT, LSE };
+
 static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_args *a)
 {
     const bool planned = a->plan->shape.extra_topk > 0;
@@ -324,60 +340,71 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
     return KILN_OK;
 }
 
-static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
+static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a, int64_t keys)
 {
     int number;
     const char *const cut = fp8_cut(call->ops, a->plan->shape.query_heads, &number);
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, ROUND_SCALE=%s%s%s%s%s", cut, number,
-                       a->round_scales ? "true" : "false", a->topk_lengths ? "" : ", LIMIT=none",
-                       a->sink ? "" : ", SINK=none", a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
-                       a->extra_topk_lengths ? "" : ", LIMIT2=none");
+    // Scales of the 584-byte format are as exact in bf16: one kernel for both.
+    return call_kernel(
+        call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%s%s%s%s%s%s", cut, number, (int)keys,
+        a->round_scales && keys == KILN_MLA_KEY ? "true" : "false", keys == KILN_MLA_KEY ? ", SCALES=none" : "",
+        a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", a->topk_lengths ? "" : ", LIMIT=none",
+        a->sink ? "" : ", SINK=none", a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
+        a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
 {
     double scale;
+    int64_t keys;
+    LatentCache cache, extra;
     kiln_status status = take_plan(call, a->plan, true);
     if (!status) status = check_extra(call, a);
+    if (!status) status = latent_keys(call, "q", a->q, 4, &keys);
+    if (!status) status = latent_cache(call, "cache", a->cache, keys, "q", false, &cache);
+    if (!status) status = latent_cache(call, "extra_cache", a->extra_cache, keys, "q", false, &extra);
     if (status) return status;
-    const kiln_tensor *const cache = call_without_key_head(call, a->cache, 3);
-    const kiln_tensor *const extra = call_without_key_head(call, a->extra_cache, 3);
+    const char *const shape =
+        keys == KILN_MLA_KEY ? "Q[batch][queries][query_heads][576]" : "Q[batch][queries][query_heads][512]";
     // clang-format off
     const Want wants[] = {
-        { IN,          "q",                  a->q,                  1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
-        { IN,          "cache",              cache,                 TYPES_BYTES,    "CACHE[pages][page size][656]" },
-        { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
-        { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "[batch]" },
-        { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
-        { IN_OPTIONAL, "extra_cache",        extra,                 TYPES_BYTES,    "CACHE2[extra pages][extra page size][656]" },
-        { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
-        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "[batch]" },
-        { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
-        { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
-        { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
-        { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
+        [Q]       = { IN,          "q",                  a->q,                  1 << KILN_BF16, shape },
+        [CACHE]   = { IN,          "cache",              cache.tokens,          TYPES_BYTES,    latent_shape(keys, false) },
+        [SCALES]  = { IN_OPTIONAL, "cache",              cache.scales,          1 << KILN_U8,   "[rows][8]" },
+        [INDEX]   = { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
+        [LIMIT]   = { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "LIMIT[batch]" },
+        [SINK]    = { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
+        [CACHE2]  = { IN_OPTIONAL, "extra_cache",        extra.tokens,          TYPES_BYTES,    latent_shape(keys, true) },
+        [SCALES2] = { IN_OPTIONAL, "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
+        [INDEX2]  = { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
+        [LIMIT2]  = { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
+        [PARTS]   = { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
+        [FIRSTS]  = { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
+        [OUTPUT]  = { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
+        [LSE]     = { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
     // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status && (call_extent(call, "page size") < 1 || (a->extra_cache && call_extent(call, "extra page size") < 1)))
         status = call_fail(call, KILN_BAD_SHAPE, "the page size of '%s' (dimension 1) is 0, expected at least 1",
                            call_extent(call, "page size") < 1 ? "cache" : "extra_cache");
-    if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
+    if (!status) status = call_scale(call, a->scale, 1 / sqrt((double)keys), &scale);
     if (status) return status;
-    call_take_bytes(call, 1);
-    call_take_bytes(call, 5);
-    status = build_sparse(call, a);
-    if (!status) call_add(call, KILN_FLOAT(scale));
-    return status;
+    call_take_bytes(call, CACHE);
+    call_take_bytes(call, CACHE2);
+    status = build_sparse(call, a, keys);
+    if (status) return status;
+    call_add(call, KILN_FLOAT(scale));
+    call_add(call, KILN_INT(cache.apart));
+    call_add(call, KILN_INT(extra.apart));
+    return KILN_OK;
 }
 
 // Whether the plan is for lists as long as these.
 static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
 {
-    return call_plain_kernel(call, "mla/inputs.tile", "mla_plan_covers", kernel, "%s",
-                             call->tensors[3]   ? call->tensors[7] ? "" : "LIMIT2=none"
-                             : call->tensors[7] ? "LIMIT=none"
-                                                : "LIMIT=none, LIMIT2=none");
+    return call_taking_kernel(call, "mla/inputs.tile", "mla_plan_covers",
+                              (Taken[]){ { LIMIT, "LIMIT" }, { LIMIT2, "LIMIT2" } }, 2, kernel, "%s", "");
 }
 
 static kiln_status look_sparse(Call *call, kiln_stream *stream, size_t workspace_bytes)
@@ -385,10 +412,10 @@ static kiln_status look_sparse(Call *call, kiln_stream *stream, size_t workspace
     kiln_kernel *kernel;
     kiln_status status = call_room(call, workspace_bytes);
     if (!status) status = find_sparse_look(call, &kernel);
-    const kiln_arg plan[] = { call->args[3],
-                              call->args[7],
-                              call->args[8],
-                              call->args[9],
+    const kiln_arg plan[] = { call->args[LIMIT],
+                              call->args[LIMIT2],
+                              call->args[PARTS],
+                              call->args[FIRSTS],
                               KILN_INT(call_extent(call, "topk")),
                               KILN_INT(call_extent(call, "extra_topk")) };
     return status ? status : call_launch(call, stream, kernel, plan, COUNT(plan));
@@ -429,10 +456,10 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
         { IN,          "kv",           kv,              1 << KILN_BF16, "KV[SKV][D]" },
         { IN,          "indices",      indices,         1 << KILN_I32,  "INDEX[S][topk]" },
         { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
-        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "[S]" },
-        { OUT,         "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
-        { OUT,         "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
-        { OUT,         "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
+        { IN_OPTIONAL,  "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "LIMIT[S]" },
+        { OUT,          "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
+        { OUT_OPTIONAL, "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
+        { OUT_OPTIONAL, "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
@@ -443,8 +470,10 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d%s%s", (int)D,
-                             a->sink ? "" : ", SINK=none", a->topk_lengths ? "" : ", LIMIT=none");
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%s%s%s%s", (int)D,
+                             a->base2 ? "true" : "false", a->sink ? "" : ", SINK=none",
+                             a->topk_lengths ? "" : ", LIMIT=none", a->max_logits ? "" : ", TOP=none",
+                             a->lse ? "" : ", LSE=none");
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // mla_cache.c - the operators of kiln/ops/mla.h that fill and read paged caches, over kernels/mla/cache.tile.
 #include "kiln/ops/mla.h"
-#include "ops/call.h"
+#include "ops/mla_format.h"
 
 #include <inttypes.h>
 
@@ -22,8 +22,8 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
     // clang-format off
     const Want wants[] = {
         { IN,  "table",   a->table,   1 << KILN_I32, "TABLE[batch][pages per request]" },
-        { IN,  "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
-        { OUT, "slots",   a->slots,   1 << KILN_I32, "[batch][queries]" },
+        { IN,  "lengths", a->lengths, 1 << KILN_I32, "LENGTH[batch]" },
+        { OUT, "slots",   a->slots,   1 << KILN_I32, "SLOT[batch][queries]" },
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
@@ -42,7 +42,7 @@ kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_a
     // clang-format off
     const Want wants[] = {
         { IN,          "keys",  a->keys,  TYPES_16,      "K[N][key_heads][576]" },
-        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
+        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "SLOT[N]" },
         { OUT,         "cache", a->cache, 0,             "CACHE[pages][page size][key_heads][576]" },
     };
     // clang-format on
@@ -54,26 +54,52 @@ kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_a
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
+static kiln_status take_keys(const Call *call, const kiln_tensor *keys, const kiln_tensor *given, int64_t *size)
+{
+    return latent_keys(call, "keys", given, keys && keys->rank == 2 ? given->rank : -1, size);
+}
+
+static const char *shape_of_keys(int64_t size) { return size == KILN_MLA_SHORT_KEY ? "K[N][512]" : "K[N][576]"; }
+
+static kiln_status check_scales(const Call *call, const kiln_mla_quantize_args *a, int64_t size)
+{
+    if (a->full_scales && a->power_scales)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'full_scales' and 'power_scales' are both set");
+    if (a->full_scales && size == KILN_MLA_SHORT_KEY)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'full_scales' is set, but 'cache' has 584 bytes a token, whose scales are powers of two");
+    return KILN_OK;
+}
+
 kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *a)
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a, sizeof *a);
     if (status) return status;
-    const kiln_tensor *const cache = call_without_key_head(&call, a->cache, 3);
     const kiln_tensor *const keys = call_without_key_head(&call, a->keys, 2);
+    int64_t size;
+    LatentCache cache;
+    status = take_keys(&call, keys, a->keys, &size);
+    if (!status) status = latent_cache(&call, "cache", a->cache, size, "keys", true, &cache);
+    if (!status) status = check_scales(&call, a, size);
+    if (status) return status;
     // clang-format off
     const Want wants[] = {
-        { IN,          "keys",  keys,     TYPES_16,      "K[N][576]" },
-        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT,         "cache", cache,    TYPES_BYTES,   "CACHE[pages][page size][656]" },
+        { IN,           "keys",  keys,         TYPES_16,      shape_of_keys(size) },
+        { IN_OPTIONAL,  "slots", a->slots,     1 << KILN_I32, "SLOT[N]" },
+        { OUT,          "cache", cache.tokens, TYPES_BYTES,   latent_shape(size, false) },
+        { OUT_OPTIONAL, "cache", cache.scales, 1 << KILN_U8,  "SCALES[pages][scale bytes]" },
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (status) return status;
     call_take_bytes(&call, 2);
-    status = call_kernel(&call, file, "mla_quantize", "T=%s, ROUND_SCALE=%s%s", kiln_type_name(keys->type),
-                         a->full_scales ? "false" : "true", a->slots ? "" : ", SLOT=none");
+    status = call_kernel(&call, file, "mla_quantize", "T=%s, D=%d, SCALE=%d%s%s", kiln_type_name(keys->type), (int)size,
+                         a->full_scales                                  ? 0
+                         : a->power_scales || size == KILN_MLA_SHORT_KEY ? 2
+                                                                         : 1,
+                         a->slots ? "" : ", SLOT=none", cache.scales ? "" : ", SCALES=none");
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
@@ -82,20 +108,25 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a, sizeof *a);
     if (status) return status;
-    const kiln_tensor *const cache = call_without_key_head(&call, a->cache, 3);
     const kiln_tensor *const keys = call_without_key_head(&call, a->keys, 2);
+    int64_t size;
+    LatentCache cache;
+    status = take_keys(&call, keys, a->keys, &size);
+    if (!status) status = latent_cache(&call, "cache", a->cache, size, "keys", true, &cache);
+    if (status) return status;
     // clang-format off
     const Want wants[] = {
-        { IN,          "cache", cache,    TYPES_BYTES,    "CACHE[pages][page size][656]" },
-        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32,  "[N]" },
-        { OUT,         "keys",  keys,     1 << KILN_BF16, "K[N][576]" },
+        { IN,          "cache", cache.tokens, TYPES_BYTES,    latent_shape(size, false) },
+        { IN_OPTIONAL, "cache", cache.scales, 1 << KILN_U8,   "SCALES[pages][scale bytes]" },
+        { IN_OPTIONAL, "slots", a->slots,     1 << KILN_I32,  "SLOT[N]" },
+        { OUT,         "keys",  keys,         1 << KILN_BF16, shape_of_keys(size) },
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (status) return status;
     call_take_bytes(&call, 0);
-    status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s%s", a->round_scales ? "true" : "false",
-                         a->slots ? "" : ", SLOT=none");
+    status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s, D=%d%s%s", a->round_scales ? "true" : "false",
+                         (int)size, a->slots ? "" : ", SLOT=none", cache.scales ? "" : ", SCALES=none");
     return status ? status : call_run(&call, stream, NULL, 0);
 }

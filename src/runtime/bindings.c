@@ -75,7 +75,7 @@ static bool extents_use(const Ex *ex, const char *name)
 
 static const char *const binding_kinds[] = {
     [BIND_INT] = "an integer",  [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_NONE] = "none",
-    [BIND_STRIDED] = "strided",
+    [BIND_STRIDED] = "strided", [BIND_UNALIGNED] = "unaligned",
 };
 
 static kiln_status expect(const Binding *binding, bool ok, const char *expected)
@@ -102,7 +102,7 @@ static kiln_status check_build_param(const BuildParam *param, Binding *binding)
 
 static kiln_status check_param(const Param *param, Binding *binding)
 {
-    if (param->extents && binding->kind == BIND_STRIDED) return KILN_OK;
+    if (param->extents && (binding->kind == BIND_STRIDED || binding->kind == BIND_UNALIGNED)) return KILN_OK;
     if (param->extents)
         return expect(binding, binding->kind == BIND_NONE && param->optional,
                       param->optional ? "none (a tensor is given at launch)" : "nothing: a tensor is given at launch");
@@ -144,7 +144,7 @@ static const char *did_you_mean(Arena *arena, const char *near)
 static const char *near_value(Arena *arena, Word word)
 {
     const char *candidates[DTYPE_COUNT + 8], *const text = arena_copy_text(arena, word.at, (size_t)word.n);
-    static const char *const words[] = { "true", "false", "none", "strided" };
+    static const char *const words[] = { "true", "false", "none", "strided", "unaligned" };
     const ForeignWord *const foreign = find_foreign_of(text, FOREIGN_TYPE);
     int n = 0;
     for (int i = 0; i < COUNT(words); i++) candidates[n++] = words[i];
@@ -160,13 +160,15 @@ static kiln_status parse_value(Arena *arena, Word word, Binding *binding)
     if (word_is(word, "true") || word_is(word, "false")) return binding->integer = word_is(word, "true"), KILN_OK;
     if (word_is(word, "none")) return binding->kind = BIND_NONE, KILN_OK;
     if (word_is(word, "strided")) return binding->kind = BIND_STRIDED, KILN_OK;
+    if (word_is(word, "unaligned")) return binding->kind = BIND_UNALIGNED, KILN_OK;
     if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE) return binding->kind = BIND_TYPE, KILN_OK;
     if (is_integer(text, &base)) return parse_integer(binding->name, text, base, &binding->integer);
     binding->kind = BIND_FLOAT;
     if (parse_float(text, &binding->real)) return KILN_OK;
-    return status_fail(KILN_BAD_ARGUMENT,
-                       "bindings: '%s' (of '%s') is neither a number, a type, true, false, none nor strided%s", text,
-                       binding->name, near_value(arena, word));
+    return status_fail(
+        KILN_BAD_ARGUMENT,
+        "bindings: '%s' (of '%s') is neither a number, a type, true, false, none, strided nor unaligned%s", text,
+        binding->name, near_value(arena, word));
 }
 
 static const char *near_decl(Arena *arena, const Program *program, const char *name)
@@ -262,6 +264,7 @@ void bindings_print(Text *out, const Binding *bindings, int n)
         case BIND_TYPE: text_print(out, "%s", dtype_name(b->type)); break;
         case BIND_NONE: text_print(out, "none"); break;
         case BIND_STRIDED: text_print(out, "strided"); break;
+        case BIND_UNALIGNED: text_print(out, "unaligned"); break;
         }
     }
 }

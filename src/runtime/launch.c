@@ -137,6 +137,7 @@ static kiln_status check_strides(const Launch *launch, int i)
 int launch_alignment(const LaunchPlan *plan, const PlanParam *param)
 {
     const int bytes = dtype_bits(param->type) / 8;
+    if (param->strided) return bytes > 1 ? bytes : 1; // accessed by elements
     return plan->min_alignment > bytes ? plan->min_alignment : bytes > 1 ? bytes : 1;
 }
 

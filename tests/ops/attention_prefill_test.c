@@ -434,11 +434,11 @@ static void run(const Batch *b, bool again)
     // clang-format off
     const kiln_attention_varlen_args forward = {
         .q = t[Q], .k = t[K], .v = t[V], .q_offsets = q_offsets, .k_offsets = k_offsets, .max_queries = longest_of(b->rows, b->n),
-        .out = t[OUT], .lse = t[LSE], .causal = b->causal, .scale = b->scale };
+        .out = t[OUT], .lse = t[LSE], .causal = b->causal, .scale = &b->scale };
     kiln_attention_backward_varlen_args backward = {
         .q = t[Q], .k = t[K], .v = t[V], .q_offsets = q_offsets, .k_offsets = k_offsets, .max_keys = longest_of(b->keys, b->n),
         .out = t[OUT], .lse = t[LSE], .dout = t[DOUT], .dq = t[DQ], .dk = t[DK], .dv = t[DV], .causal = b->causal, .deterministic = b->deterministic,
-        .max_queries = b->deterministic ? forward.max_queries : 0, .scale = b->scale };
+        .max_queries = b->deterministic ? forward.max_queries : 0, .scale = &b->scale };
     assert_ok(kiln_attention_forward_varlen(ops, NULL, &forward));
     assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &backward, &backward.workspace_bytes));
     take_room(w, backward.workspace_bytes, false);

@@ -114,7 +114,7 @@ static void forward_of_long_rows(void **state)
                                                                  .v = &v->tensor,
                                                                  .out = &out->tensor,
                                                                  .lse = &lse->tensor,
-                                                                 .scale = scale }));
+                                                                 .scale = &(double){ scale } }));
         assert_ok(kiln_stream_wait(device, NULL));
         array_fetch(out);
         array_fetch(lse);
@@ -171,17 +171,18 @@ static void check_packed(const int *rows, const int *keys, Sizes s, bool causal)
     fill_random(q, -1, 1);
     fill_random(k, -1, 1);
     fill_random(v, -0.5, 0.5);
-    assert_ok(kiln_attention_forward_varlen(ops, NULL,
-                                            &(kiln_attention_varlen_args){ .q = &q->tensor,
-                                                                           .k = &k->tensor,
-                                                                           .v = &v->tensor,
-                                                                           .q_offsets = &q_offsets->tensor,
-                                                                           .k_offsets = &k_offsets->tensor,
-                                                                           .max_queries = longest,
-                                                                           .out = &out->tensor,
-                                                                           .lse = &lse->tensor,
-                                                                           .causal = causal,
-                                                                           .scale = 1 / sqrt(s.size + 100) }));
+    assert_ok(
+        kiln_attention_forward_varlen(ops, NULL,
+                                      &(kiln_attention_varlen_args){ .q = &q->tensor,
+                                                                     .k = &k->tensor,
+                                                                     .v = &v->tensor,
+                                                                     .q_offsets = &q_offsets->tensor,
+                                                                     .k_offsets = &k_offsets->tensor,
+                                                                     .max_queries = longest,
+                                                                     .out = &out->tensor,
+                                                                     .lse = &lse->tensor,
+                                                                     .causal = causal,
+                                                                     .scale = &(double){ 1 / sqrt(s.size + 100) } }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(out);
     array_fetch(lse);
@@ -300,7 +301,7 @@ static void check_backward(Sizes s, bool causal, bool deterministic)
     // clang-format off
     kiln_attention_backward_args args = {
         .q = &t.q->tensor, .k = &t.k->tensor, .v = &t.v->tensor, .out = &t.out->tensor, .lse = &t.lse->tensor, .dout = &t.dout->tensor,
-        .dq = &t.dq->tensor, .dk = &t.dk->tensor, .dv = &t.dv->tensor, .causal = causal, .deterministic = deterministic, .scale = scale };
+        .dq = &t.dq->tensor, .dk = &t.dk->tensor, .dv = &t.dv->tensor, .causal = causal, .deterministic = deterministic, .scale = &scale };
     assert_ok(kiln_attention_backward_workspace_size(ops, &args, &args.workspace_bytes));
     t.workspace = bytes_new(args.workspace_bytes);
     args.workspace = t.workspace->tensor.data;
@@ -339,7 +340,7 @@ static void check_packed_backward(const int *rows, const int *keys, Sizes s, boo
                                                  .causal = causal,
                                                  .deterministic = deterministic,
                                                  .max_queries = deterministic ? longest_rows : 0,
-                                                 .scale = scale };
+                                                 .scale = &scale };
     assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &args, &args.workspace_bytes));
     t.workspace = bytes_new(args.workspace_bytes);
     args.workspace = t.workspace->tensor.data;

@@ -56,7 +56,7 @@ static void pointers_and_tensors(void **state)
     assert_fails(kiln_masked_decode_workspace_size(ops, &s.args, NULL), KILN_BAD_ARGUMENT,
                  "kiln_masked_decode_workspace_size: 'bytes' is null");
     REFUSED(kiln_masked_decode_workspace_size(ops, &s.args, &bytes), s, s.args.cache = NULL, KILN_BAD_ARGUMENT,
-            "kiln_masked_decode_workspace_size: 'cache' is null");
+            "kiln_masked_decode: 'cache' is null");
     assert_int_equal(bytes, 0);
     WRONG(s.args.q = NULL, KILN_BAD_ARGUMENT, "'q' is null");
     WRONG(s.args.k = NULL, KILN_BAD_ARGUMENT, "'k' is null");
@@ -153,9 +153,9 @@ static void optional_tensors(void **state)
     WRONG(s.args.max_length = -1, KILN_BAD_ARGUMENT, "'max_length' is -1");
     WRONG(s.args.splits = -1, KILN_BAD_ARGUMENT, "'splits' is -1, expected 1 to 1024");
     WRONG(s.args.splits = 1025, KILN_BAD_ARGUMENT, "'splits' is 1025, expected 1 to 1024");
-    WRONG(s.args.scale = -1, KILN_BAD_ARGUMENT,
-          "'scale' is -1, expected a positive number that f32 holds, or 0 for 0.125");
-    WRONG(s.args.scale = NAN, KILN_BAD_ARGUMENT, "'scale' is nan");
+    WRONG(s.args.scale = &(double){ -1 }, KILN_BAD_ARGUMENT,
+          "'scale' is -1, expected a positive number that f32 holds; left out it is 0.125");
+    WRONG(s.args.scale = &(double){ NAN }, KILN_BAD_ARGUMENT, "'scale' is nan");
     array_unchanged(s.outs, "out");
 }
 

@@ -196,7 +196,7 @@ static kiln_masked_decode_args arguments(const Case *c, const Tensors *t)
                                       .positions = tensor_or_null(t->positions),
                                       .prefix_lengths = tensor_or_null(t->prefix),
                                       .positions_after_prefix = has(c, AFTER_PREFIX),
-                                      .scale = c->scale,
+                                      .scale = c->scale > 0 ? &c->scale : NULL,
                                       .slopes = tensor_or_null(t->slopes),
                                       .bias = tensor_or_null(t->bias),
                                       .bucket_bias = tensor_or_null(t->buckets),

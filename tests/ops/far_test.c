@@ -40,9 +40,9 @@ static Array *slots_at(int64_t first, int n)
     return slots;
 }
 
-static Array *random_of(int64_t rows)
+static Array *random_of(int64_t rows, int64_t size)
 {
-    Array *const a = ARRAY(KILN_BF16, rows, K);
+    Array *const a = ARRAY(KILN_BF16, rows, size);
     fill_random(a, -1, 1);
     return a;
 }
@@ -66,16 +66,16 @@ static void expect_same(const Array *near, const Array *far)
             fail_msg("element %lld is %g from far, %g from near", (long long)i, get(far, i), get(near, i));
 }
 
-static void fp8_slots(void **state)
+static void check_slots(int64_t size, int64_t token)
 {
     const kiln_mla_shape shape = { .batch = 1, .queries = 1, .query_heads = HEADS, .topk = TOPK };
-    Far cache = far_new(KILN_U8, 3, (int64_t[]){ 2 * PAGES, SIZE, KILN_MLA_FP8_BYTES });
-    Array *out[2], *const keys = random_of(TOKENS), *const q = random_of(HEADS);
+    Far cache = far_new(KILN_U8, 3, (int64_t[]){ 2 * PAGES, SIZE, token });
+    Array *out[2], *const keys = random_of(TOKENS, size), *const q = random_of(HEADS, size);
     kiln_tensor tq, ti, to;
     for (int far = 0; far < 2; far++) {
         const int64_t first = far ? INT64_C(2) * PAGES * SIZE - TOKENS : 0;
         Array *const lists = slots_at(first, TOPK), *const lse = ARRAY(KILN_F32, 1, HEADS, 1),
-                     *const back = ARRAY(KILN_BF16, TOKENS, K);
+                     *const back = ARRAY(KILN_BF16, TOKENS, size);
         const kiln_tensor slots =
             kiln_tensor_of(lists->tensor.device, lists->tensor.data, KILN_I32, 1, (int64_t[]){ TOKENS });
         const kiln_mla_plan plan = make_plan(&shape, NULL);
@@ -85,7 +85,7 @@ static void fp8_slots(void **state)
         assert_ok(kiln_mla_dequantize(
             ops, NULL, &(kiln_mla_dequantize_args){ .cache = &cache.tensor, .slots = &slots, .keys = &back->tensor }));
         kiln_mla_decode_sparse_args a = { .plan = &plan,
-                                          .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, K }),
+                                          .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, size }),
                                           .cache = &cache.tensor,
                                           .indices = shaped(lists, &ti, 3, (int64_t[]){ 1, 1, TOPK }),
                                           .out = shaped(out[far], &to, 4, (int64_t[]){ 1, 1, HEADS, V }),
@@ -95,11 +95,15 @@ static void fp8_slots(void **state)
         assert_ok(kiln_mla_decode_sparse(ops, NULL, &a));
         finish(out[far]);
         array_fetch(back);
-        for (int i = 0; i < TOKENS; i++) assert_true(get(back, i * K + V) == get(keys, i * K + V));
+        for (int i = 0; i < TOKENS; i++) assert_true(get(back, i * size + size - 1) == get(keys, i * size + size - 1));
     }
     expect_same(out[0], out[1]);
     far_free(&cache);
 }
+
+static void fp8_slots(void **state) { check_slots(K, KILN_MLA_FP8_BYTES); }
+
+static void short_fp8_slots(void **state) { check_slots(KILN_MLA_SHORT_KEY, KILN_MLA_FP8_SHORT_BYTES); }
 
 static void pages_and_rows(void **state)
 {
@@ -107,7 +111,7 @@ static void pages_and_rows(void **state)
     Far cache = far_new(KILN_BF16, 4, (int64_t[]){ PAGES, SIZE, 1, K });
     const kiln_tensor rows =
         kiln_tensor_of(cache.tensor.device, cache.tensor.data, KILN_BF16, 2, (int64_t[]){ (int64_t)PAGES * SIZE, K });
-    Array *out[2][2], *const keys = random_of(TOKENS), *const q = random_of(HEADS),
+    Array *out[2][2], *const keys = random_of(TOKENS, K), *const q = random_of(HEADS, K),
                              *const table = ARRAY(KILN_I32, 1, 2), *const lengths = ARRAY(KILN_I32, 1);
     kiln_tensor tk, tq, ti, to;
     set(lengths, 0, TOKENS);
@@ -157,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(fp8_slots, free_arrays),
+        cmocka_unit_test_teardown(short_fp8_slots, free_arrays),
         cmocka_unit_test_teardown(pages_and_rows, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

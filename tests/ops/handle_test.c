@@ -173,7 +173,7 @@ static void warm_calls_are_checked(void **state)
     WRONG((w.k.has_strides = true, w.k.strides[3] = 2), KILN_BAD_SHAPE, "contiguous");
     WRONG(w.q.rank = 2, KILN_BAD_SHAPE, "'q' has rank 2");
     WRONG(w.args.splits = -1, KILN_BAD_ARGUMENT, "'splits' is -1");
-    WRONG(w.args.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
+    WRONG(w.args.scale = &(double){ -1 }, KILN_BAD_ARGUMENT, "'scale' is -1");
     WRONG(w.args.q = NULL, KILN_BAD_ARGUMENT, "'q' is null");
 #undef WRONG
     // Another address, another scale, another number of shares: what is kept serves the first, and not the others.
@@ -184,7 +184,7 @@ static void warm_calls_are_checked(void **state)
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(other);
     for (int64_t i = 0; i < count(out); i++) assert_true(get(out, i) == get(other, i));
-    w.args.scale = 3;
+    w.args.scale = &(double){ 3 };
     assert_ok(call_warm(&w));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(other);

@@ -54,6 +54,60 @@ Pool make_fp8_pool(bool round_scales)
     return pool;
 }
 
+enum { SHORT = KILN_MLA_SHORT_KEY, CODES = SHORT - 64, TOKEN = CODES + 128, SCALES = CODES / 64 };
+
+// Tokens, each with its scales behind it.
+Pool make_short_pool(void)
+{
+    Pool pool = { .tokens = ARRAY(KILN_U8, KINDS, KILN_MLA_FP8_SHORT_BYTES),
+                  .values = values(ARRAY(KILN_F32, KINDS, SHORT)),
+                  .row = SHORT };
+    for (int kind = 0; kind < KINDS; kind++) {
+        unsigned char *const token = pool.tokens->host + kind * KILN_MLA_FP8_SHORT_BYTES;
+        Array rotary = { .tensor = { .type = KILN_BF16 }, .host = token + CODES };
+        double *const x = pool.values + kind * SHORT;
+        for (int g = 0; g < SCALES; g++) token[TOKEN + g] = (unsigned char)integer(113, 116);
+        for (int d = 0; d < CODES; d++) {
+            element_set(DTYPE_E4M3, token, d, uniform(-224, 224));
+            x[d] = element_get(DTYPE_E4M3, token, d) * ldexp(1, token[TOKEN + d / 64] - 127);
+        }
+        for (int d = 0; d < 64; d++) {
+            set(&rotary, d, uniform(-0.17, 0.17));
+            x[CODES + d] = get(&rotary, d);
+        }
+    }
+    return pool;
+}
+
+ShortCache make_short_cache(int64_t pages, int64_t page_size, int64_t stride)
+{
+    ShortCache cache = { .memory = ARRAY(KILN_U8, pages, stride), .page_size = page_size, .stride = stride };
+    cache.tensor = kiln_tensor_of(cache.memory->tensor.device, cache.memory->tensor.data, KILN_U8, 4,
+                                  (int64_t[]){ pages, page_size, 1, KILN_MLA_FP8_SHORT_BYTES });
+    const int64_t strides[] = { stride, KILN_MLA_FP8_SHORT_BYTES, KILN_MLA_FP8_SHORT_BYTES, 1 };
+    cache.tensor.has_strides = true;
+    memcpy(cache.tensor.strides, strides, sizeof strides);
+    return cache;
+}
+
+unsigned char *short_token(const ShortCache *cache, int64_t slot)
+{
+    return cache->memory->host + slot / cache->page_size * cache->stride + slot % cache->page_size * TOKEN;
+}
+
+unsigned char *short_scales(const ShortCache *cache, int64_t slot)
+{
+    return cache->memory->host + slot / cache->page_size * cache->stride + cache->page_size * TOKEN +
+           slot % cache->page_size * 8;
+}
+
+void put_short_token(const ShortCache *cache, int64_t slot, const Pool *pool, int kind)
+{
+    const unsigned char *const token = pool->tokens->host + kind * KILN_MLA_FP8_SHORT_BYTES;
+    memcpy(short_token(cache, slot), token, TOKEN);
+    memcpy(short_scales(cache, slot), token + TOKEN, SCALES);
+}
+
 void put_token(Array *cache, int64_t slot, const Pool *pool, int kind)
 {
     const size_t bytes = pool->tokens->bytes / KINDS;

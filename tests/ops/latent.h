@@ -19,7 +19,19 @@ typedef struct Pool {
 } Pool;
 Pool make_pool(kiln_type type, int row);
 Pool make_fp8_pool(bool round_scales);
+Pool make_short_pool(void);                                             // of the 584-byte format
 void put_token(Array *cache, int64_t slot, const Pool *pool, int kind); // into the mirror
+
+// A cache of the 584-byte format whose pages are `stride` bytes apart: memory of u8 [pages][stride], and its tensor.
+typedef struct ShortCache {
+    Array *memory;
+    kiln_tensor tensor;
+    int64_t page_size, stride;
+} ShortCache;
+ShortCache make_short_cache(int64_t pages, int64_t page_size, int64_t stride);
+unsigned char *short_token(const ShortCache *cache, int64_t slot);  // in the mirror: 576 bytes
+unsigned char *short_scales(const ShortCache *cache, int64_t slot); // 8 bytes
+void put_short_token(const ShortCache *cache, int64_t slot, const Pool *pool, int kind);
 
 // A row of attention: q of `size` numbers over tokens of all kinds, `counts` of each; keys stand `stride` values apart, the
 // first KILN_MLA_VALUE numbers of one are its value. Natural logarithms. A sink: -INFINITY for none.

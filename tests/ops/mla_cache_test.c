@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mla_cache_test.c - slots of new tokens, filling a paged cache, and the 656-byte format there and back.
-#include "support.h"
+// mla_cache_test.c - slots of new tokens, filling a paged cache, and both fp8 formats there and back.
+#include "latent.h"
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };
 
@@ -42,6 +42,29 @@ static Array *some_slots(int n, int64_t of)
     free(order);
     array_send(slots);
     return slots;
+}
+
+static void slots_are_written_at_any_strides(void **state)
+{
+    enum { B = 3, PAGES = 2, SQ = 5, SIZE = 4 };
+    Array *const table = ARRAY(KILN_I32, B, PAGES), *const length = ARRAY(KILN_I32, B),
+                 *const room = ARRAY(KILN_I32, B * 7 + 1);
+    kiln_tensor slots =
+        kiln_tensor_of(room->tensor.device, (char *)room->tensor.data + 4, KILN_I32, 2, (int64_t[]){ B, SQ });
+    slots.has_strides = true;
+    slots.strides[0] = 7, slots.strides[1] = 1;
+    for (int i = 0; i < B * PAGES; i++) set(table, i, 10 + i);
+    for (int b = 0; b < B; b++) set(length, b, SQ + b);
+    const kiln_tensor t = moved_away(table), l = moved_away(length);
+    assert_ok(kiln_mla_slots(ops, NULL,
+                             &(kiln_mla_slots_args){ .table = &t, .lengths = &l, .slots = &slots, .page_size = SIZE }));
+    finish();
+    array_fetch(room);
+    for (int i = 0; i < B * 7 + 1; i++) {
+        const int b = (i - 1) / 7, j = (i - 1) % 7, at = b + j;
+        const double expected = i == 0 || j >= SQ ? -1 : (10 + b * PAGES + at / SIZE) * SIZE + at % SIZE;
+        if (get(room, i) != expected) fail_msg("number %d is %g, expected %g", i, get(room, i), expected);
+    }
 }
 
 static void append_writes_its_slots_alone(kiln_type type, bool with_slots, int64_t heads)
@@ -195,6 +218,54 @@ static void dequantize(void **state)
     dequantize_multiplies_and_rounds_once(true);
 }
 
+// ---- the 584-byte format
+
+// Rows go there and come back: powers of two as scales, codes of what they leave, and nothing else is written.
+static void short_keys(void **state)
+{
+    enum { N = 12, PAGES = 3, SIZE = 7, S = KILN_MLA_SHORT_KEY, CODES = S - 64, STRIDE = 4096 + 32 };
+    seed(5);
+    Array *const keys = ARRAY(KILN_BF16, N, S), *const back = ARRAY(KILN_BF16, N, S),
+                 *const slots = some_slots(N, PAGES * SIZE);
+    const ShortCache cache = make_short_cache(PAGES, SIZE, STRIDE);
+    const kiln_tensor at = moved_away(slots);
+    for (int n = 0; n < N; n++) // row 2 is zeros; in row 4 the scale is at its least
+        for (int d = 0; d < S; d++) set(keys, n * S + d, n == 2 ? 0 : uniform(-1, 1) * ldexp(1, n == 4 ? -20 : n));
+    array_send(keys);
+    array_send(cache.memory);
+    assert_ok(kiln_mla_quantize(
+        ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .slots = &at, .cache = &cache.tensor }));
+    assert_ok(kiln_mla_dequantize(
+        ops, NULL, &(kiln_mla_dequantize_args){ .keys = &back->tensor, .slots = &at, .cache = &cache.tensor }));
+    finish();
+    array_fetch(cache.memory);
+    array_fetch(back);
+    bool *const written = calloc(PAGES * STRIDE, sizeof *written);
+    for (int n = 0; n < N; n++) {
+        const int64_t slot = (int64_t)get(slots, n);
+        const bool inside = slot >= 0 && slot < PAGES * SIZE;
+        for (int d = 0; d < S && !inside; d++) assert_true(get(back, n * S + d) == 0);
+        if (!inside) continue;
+        memset(written + (short_token(&cache, slot) - cache.memory->host), 1, 576);
+        memset(written + (short_scales(&cache, slot) - cache.memory->host), 1, 7);
+        for (int g = 0; g < CODES / 64; g++) {
+            double top = 0;
+            for (int d = g * 64; d < g * 64 + 64; d++) top = fmax(top, fabs(get(keys, n * S + d)));
+            const double scale = ldexp(1, short_scales(&cache, slot)[g] - 127), least = fmax(top / 448, 1e-4);
+            if (!(scale >= least && scale < 2 * least)) fail_msg("scale %d of row %d is %g for %g", g, n, scale, least);
+            for (int d = g * 64; d < g * 64 + 64; d++) {
+                const double x = get(keys, n * S + d), got = get(back, n * S + d);
+                if (!(fabs(got - x) <= fmax(fabs(x) * 0x1p-4, scale * 0x1p-10)))
+                    fail_msg("value %d of row %d is %g, expected %g", d, n, got, x);
+            }
+        }
+        for (int d = CODES; d < S; d++) assert_true(get(back, n * S + d) == get(keys, n * S + d));
+    }
+    for (int i = 0; i < PAGES * STRIDE; i++)
+        if (!written[i] && cache.memory->host[i] != 0xFF) fail_msg("byte %d was written", i);
+    free(written);
+}
+
 static void nothing_to_do(void **state)
 {
     Array *const keys = ARRAY(KILN_BF16, 0, K), *const cache = ARRAY(KILN_U8, 2, 16, BYTES);
@@ -208,7 +279,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(slots_of_new_tokens, free_arrays),
+        cmocka_unit_test_teardown(slots_are_written_at_any_strides, free_arrays),
         cmocka_unit_test_teardown(append, free_arrays),
+        cmocka_unit_test_teardown(short_keys, free_arrays),
         cmocka_unit_test_teardown(quantize, free_arrays),
         cmocka_unit_test_teardown(dequantize, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),

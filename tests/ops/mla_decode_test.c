@@ -11,6 +11,7 @@ typedef struct Case {
     bool ragged, zeros, causal;
     int partitions;
     bool fp8, round_scales; // the cache in the 656-byte format
+    bool unaligned;         // table and lengths are aligned to 4 bytes alone, rows of the table lie 3 numbers apart
 } Case;
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, NO_PAGE = 2147480000 };
@@ -20,6 +21,7 @@ typedef struct Problem {
     Case c;
     int64_t pages, table_pages, keys_most;
     Array *q, *cache, *table, *lengths, *out, *lse, *plan, *workspace;
+    kiln_tensor table_given, lengths_given;
     Pool pool;
     unsigned char *kinds; // [batch][keys_most]: which of the pool's tokens each is a copy of
 } Problem;
@@ -87,8 +89,8 @@ static kiln_mla_decode_args arguments(const Problem *p, const kiln_mla_plan *pla
     return (kiln_mla_decode_args){ .plan = plan,
                                    .q = &p->q->tensor,
                                    .cache = &p->cache->tensor,
-                                   .table = &p->table->tensor,
-                                   .lengths = &p->lengths->tensor,
+                                   .table = &p->table_given,
+                                   .lengths = &p->lengths_given,
                                    .out = &p->out->tensor,
                                    .lse = &p->lse->tensor,
                                    .causal = p->c.causal,
@@ -103,6 +105,8 @@ static Problem make_problem(Case c)
     seed((unsigned)(c.batch * 1000 + c.queries * 100 + c.keys));
     make_lengths(&p);
     make_cache(&p);
+    p.table_given = c.unaligned ? moved_away(p.table) : p.table->tensor;
+    p.lengths_given = c.unaligned ? moved_away(p.lengths) : p.lengths->tensor;
     return p;
 }
 
@@ -127,7 +131,7 @@ static void run(Problem *p, int layers)
     assert_ok(kiln_mla_plan_make(
         ops, NULL,
         &(kiln_mla_plan_args){
-            .shape = &shape, .lengths = &p->lengths->tensor, .memory = p->plan->tensor.data, .memory_bytes = bytes },
+            .shape = &shape, .lengths = &p->lengths_given, .memory = p->plan->tensor.data, .memory_bytes = bytes },
         &plan));
     kiln_mla_decode_args args = arguments(p, &plan);
     assert_ok(kiln_mla_decode_workspace_size(ops, &args, &bytes));
@@ -373,6 +377,23 @@ static void nothing_to_do(void **state)
         (Case){ .type = KILN_BF16, .batch = 2, .queries = 0, .keys = 10, .heads = 4, .key_heads = 1, .page_size = 64 });
 }
 
+static void unaligned_partitions(void **state)
+{
+    for (int fp8 = 0; fp8 < 2; fp8++)
+        check_case((Case){ .type = KILN_BF16,
+                           .batch = 3,
+                           .queries = 2,
+                           .keys = 200,
+                           .heads = 4,
+                           .key_heads = 1,
+                           .page_size = 32,
+                           .ragged = true,
+                           .causal = true,
+                           .partitions = 5,
+                           .fp8 = fp8,
+                           .unaligned = true });
+}
+
 // Many queries of one cache, with a causal mask and without: 1, 2 and 4, or as many of them as c.queries has.
 static void check_cache(Case c)
 {
@@ -434,6 +455,7 @@ int main(void)
         cmocka_unit_test_teardown(page_sizes_and_types, free_arrays),
         cmocka_unit_test_teardown(fp8_caches, free_arrays),
         cmocka_unit_test_teardown(partitions, free_arrays),
+        cmocka_unit_test_teardown(unaligned_partitions, free_arrays),
         cmocka_unit_test_teardown(one_plan_serves_all_layers, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
         cmocka_unit_test_teardown(whole_grid, free_arrays),

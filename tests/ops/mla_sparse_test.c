@@ -4,7 +4,15 @@
 // Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.
 #include "latent.h"
 
-enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000, UNUSED = KINDS };
+enum {
+    K = KILN_MLA_KEY,
+    SHORT = KILN_MLA_SHORT_KEY,
+    V = KILN_MLA_VALUE,
+    BYTES = KILN_MLA_FP8_BYTES,
+    SHORT_BYTES = KILN_MLA_FP8_SHORT_BYTES,
+    FAR = 2147480000,
+    UNUSED = KINDS
+};
 static const double ROW_MOST = 0.01; // roundings make 0.003 of it
 
 // ---- decoding
@@ -14,6 +22,8 @@ typedef struct Case {
     int page_size;                                // 0: 64
     int extra_topk, extra_pages, extra_page_size; // of a second cache
     bool none_valid, round_scales, named_e4m3, lengths, sink;
+    bool is_short;  // keys of 512 values, the 584-byte format; pages lie 48 bytes apart or more
+    bool unaligned; // lists and lengths begin 4 bytes further on, lists lie 3 values apart
     int partitions;
     int keys;           // > 0: lists of a request's own tokens, so many, each once; all others of the list hidden
     bool ragged, zeros; // then: about so many; some have none
@@ -53,7 +63,8 @@ static void make_list_of(int32_t *list, int64_t topk, const int32_t *page, int64
 // A cache and lists of its slots; `lengths` where only a part of each list counts.
 typedef struct Lists {
     Array *cache, *indices, *lengths;
-    unsigned char *kinds; // which of the pool's tokens a slot has a copy of; UNUSED: none
+    ShortCache short_cache; // of the 584-byte format, whose memory is `cache`
+    unsigned char *kinds;   // which of the pool's tokens a slot has a copy of; UNUSED: none
     int64_t slots, topk;
 } Lists;
 
@@ -89,7 +100,12 @@ static int64_t places_of(const Lists *l, const Case *c, int64_t i)
 static Lists make_lists(const Case *c, const Pool *pool, int64_t topk, int64_t pages, int64_t page_size)
 {
     Lists l = { .slots = pages * page_size, .topk = topk };
-    l.cache = ARRAY(c->named_e4m3 ? KILN_E4M3 : KILN_U8, pages, page_size, BYTES);
+    if (c->is_short) {
+        l.short_cache = make_short_cache(pages, page_size, (page_size * SHORT_BYTES + 48 + 15) / 16 * 16);
+        l.cache = l.short_cache.memory;
+    } else {
+        l.cache = ARRAY(c->named_e4m3 ? KILN_E4M3 : KILN_U8, pages, page_size, BYTES);
+    }
     l.indices = ARRAY(KILN_I32, c->batch, c->queries, topk);
     l.kinds = malloc((size_t)l.slots + 1);
     memset(l.kinds, UNUSED, (size_t)l.slots + 1);
@@ -105,7 +121,8 @@ static Lists make_lists(const Case *c, const Pool *pool, int64_t topk, int64_t p
             const int64_t slot = index_of(&l, i * topk + k);
             if (slot < 0 || slot >= l.slots || l.kinds[slot] != UNUSED) continue;
             l.kinds[slot] = (unsigned char)integer(0, KINDS - 1);
-            put_token(l.cache, slot, pool, l.kinds[slot]);
+            if (c->is_short) put_short_token(&l.short_cache, slot, pool, l.kinds[slot]);
+            else put_token(l.cache, slot, pool, l.kinds[slot]);
         }
     }
     array_send(l.indices);
@@ -138,10 +155,11 @@ static void compare_token(int64_t i, void *context)
     count_kinds(all->first, c, i, counts);
     if (c->extra_topk) count_kinds(all->extra, c, i, counts);
     for (int64_t h = 0; h < c->heads; h++) {
+        const int size = all->pool->row;
         double q[K];
         Attended a;
-        get_many(all->q, (i * c->heads + h) * K, K, q);
-        attend(&a, q, all->pool->values, K, counts, K, 1 / sqrt(K), all->sink ? get(all->sink, h) : -INFINITY);
+        get_many(all->q, (i * c->heads + h) * size, size, q);
+        attend(&a, q, all->pool->values, size, counts, size, 1 / sqrt(size), all->sink ? get(all->sink, h) : -INFINITY);
         if (isinf(a.lse)) a.lse = INFINITY;
         compare_part(&all->out, (i * c->heads + h) * V, V, a.out);
         compare_part(&all->lse, (i / c->queries * c->heads + h) * c->queries + i % c->queries, 1, &a.lse);
@@ -149,6 +167,17 @@ static void compare_token(int64_t i, void *context)
 }
 
 static const kiln_tensor *tensor_of(const Array *a) { return a ? &a->tensor : NULL; }
+
+static const kiln_tensor *cache_of(const Lists *l)
+{
+    return l->short_cache.memory ? &l->short_cache.tensor : tensor_of(l->cache);
+}
+
+static const kiln_tensor *numbers_of(const Case *c, const Array *a, kiln_tensor *moved)
+{
+    if (a && c->unaligned) *moved = moved_away(a);
+    return a && c->unaligned ? moved : tensor_of(a);
+}
 
 static void check_decode(Case c)
 {
@@ -159,11 +188,11 @@ static void check_decode(Case c)
                                    .extra_topk = c.extra_topk,
                                    .partitions = c.partitions };
     seed((unsigned)(c.batch * 100 + c.topk));
-    Array *const q = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, K),
+    Array *const q = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, c.is_short ? SHORT : K),
                  *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
                  *const out = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, V),
                  *const lse = ARRAY(KILN_F32, c.batch, c.heads, c.queries);
-    const Pool pool = make_fp8_pool(c.round_scales);
+    const Pool pool = c.is_short ? make_short_pool() : make_fp8_pool(c.round_scales);
     const Lists first = make_lists(&c, &pool, c.topk, c.pages, c.page_size ? c.page_size : 64);
     const Lists extra =
         c.extra_topk ? make_lists(&c, &pool, c.extra_topk, c.extra_pages, c.extra_page_size) : (Lists){ 0 };
@@ -172,20 +201,23 @@ static void check_decode(Case c)
 
     size_t bytes;
     kiln_mla_plan plan;
+    kiln_tensor moved[4];
+    const kiln_tensor *const lengths = numbers_of(&c, first.lengths, &moved[0]), *const extra_lengths = numbers_of(
+                                                                                     &c, extra.lengths, &moved[1]);
     assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
     Array *const memory = bytes_new(bytes);
     assert_ok(kiln_mla_plan_make(ops, NULL,
                                  &(kiln_mla_plan_args){ .shape = &shape,
-                                                        .topk_lengths = tensor_of(first.lengths),
-                                                        .extra_topk_lengths = tensor_of(extra.lengths),
+                                                        .topk_lengths = lengths,
+                                                        .extra_topk_lengths = extra_lengths,
                                                         .memory = memory->tensor.data,
                                                         .memory_bytes = bytes },
                                  &plan));
     // clang-format off
     kiln_mla_decode_sparse_args args = {
-        .plan = &plan, .q = &q->tensor, .cache = &first.cache->tensor, .indices = &first.indices->tensor,
-        .topk_lengths = tensor_of(first.lengths), .extra_cache = tensor_of(extra.cache), .extra_indices = tensor_of(extra.indices),
-        .extra_topk_lengths = tensor_of(extra.lengths), .sink = tensor_of(sink), .out = &out->tensor, .lse = &lse->tensor,
+        .plan = &plan, .q = &q->tensor, .cache = cache_of(&first), .indices = numbers_of(&c, first.indices, &moved[2]),
+        .topk_lengths = lengths, .extra_cache = c.extra_topk ? cache_of(&extra) : NULL,
+        .extra_indices = numbers_of(&c, extra.indices, &moved[3]), .extra_topk_lengths = extra_lengths, .sink = tensor_of(sink), .out = &out->tensor, .lse = &lse->tensor,
         .round_scales = c.round_scales };
     assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &args, &bytes));
     Array *const workspace = bytes_new(bytes);
@@ -263,6 +295,21 @@ static void decode_over_two_caches(void **state)
                          .extra_page_size = 20 });
     check_decode((Case){ .batch = 4, .queries = 1, .heads = 4, .topk = 300, .pages = 2, .extra_topk = 500, .extra_pages = 5,
                          .extra_page_size = 64, .lengths = true, .sink = true, .partitions = 11 });
+}
+
+static void decode_short_keys_of_two_caches(void **state)
+{
+    check_decode((Case){ .is_short = true, .batch = 3, .queries = 2, .heads = 4, .topk = 128, .pages = 3, .sink = true });
+    check_decode((Case){ .is_short = true, .batch = 2, .queries = 1, .heads = 128, .topk = 100, .pages = 9, .page_size = 7 });
+    check_decode((Case){ .is_short = true, .batch = 3, .queries = 1, .heads = 64, .topk = 200, .pages = 1, .page_size = 256, .extra_topk = 300,
+                         .extra_pages = 70, .extra_page_size = 2, .lengths = true, .sink = true, .partitions = 5 });
+}
+
+static void decode_unaligned_lists_of_two_caches(void **state)
+{
+    check_decode((Case){ .unaligned = true, .batch = 3, .queries = 2, .heads = 5, .topk = 101, .pages = 2, .lengths = true });
+    check_decode((Case){ .unaligned = true, .is_short = true, .batch = 2, .queries = 2, .heads = 4, .topk = 70, .pages = 2, .extra_topk = 65,
+                         .extra_pages = 5, .extra_page_size = 20, .lengths = true });
 }
 
 // A plan of an earlier step, whose lists counted for less, leaves places out: refused where values are looked at. One for
@@ -369,7 +416,7 @@ static void decode_whole_grid(void **state)
 
 typedef struct Prefill {
     int queries, heads, size, keys, topk;
-    bool sink, lengths;
+    bool sink, lengths, base2, unaligned, out_alone;
 } Prefill;
 
 typedef struct Prefilled {
@@ -396,12 +443,17 @@ static void compare_prefilled(int64_t i, void *context)
         get_many(p->q, row * c->size, c->size, q);
         attend(&a, q, p->pool->values, c->size, counts, c->size, 1 / sqrt(c->size),
                p->sink ? get(p->sink, row % c->heads) : -INFINITY);
-        a.top /= log(2); // base 2
-        a.lse /= log(2);
+        if (c->base2) a.top /= log(2), a.lse /= log(2);
+        else if (isinf(a.lse)) a.lse = INFINITY;
         compare_part(&p->out, row * V, V, a.out);
-        compare_part(&p->top, row, 1, &a.top);
-        compare_part(&p->lse, row, 1, &a.lse);
+        if (!c->out_alone) compare_part(&p->top, row, 1, &a.top);
+        if (!c->out_alone) compare_part(&p->lse, row, 1, &a.lse);
     }
+}
+
+static const kiln_tensor *numbers_of_prefill(const Prefill *c, const Array *a, kiln_tensor *moved)
+{
+    return numbers_of(&(Case){ .unaligned = c->unaligned }, a, moved);
 }
 
 static void check_prefill(Prefill c)
@@ -443,16 +495,18 @@ static void check_prefill(Prefill c)
     array_send(kv);
     array_send(indices);
     if (lengths) array_send(lengths);
-    assert_ok(
-        kiln_mla_prefill_sparse(ops, NULL,
-                                &(kiln_mla_prefill_sparse_args){ .q = &q->tensor,
-                                                                 .kv = &kv->tensor,
-                                                                 .indices = &indices->tensor,
-                                                                 .topk_lengths = lengths ? &lengths->tensor : NULL,
-                                                                 .sink = sink ? &sink->tensor : NULL,
-                                                                 .out = &out->tensor,
-                                                                 .max_logits = &top->tensor,
-                                                                 .lse = &lse->tensor }));
+    kiln_tensor moved[2];
+    assert_ok(kiln_mla_prefill_sparse(
+        ops, NULL,
+        &(kiln_mla_prefill_sparse_args){ .q = &q->tensor,
+                                         .kv = &kv->tensor,
+                                         .indices = numbers_of_prefill(&c, indices, &moved[0]),
+                                         .topk_lengths = numbers_of_prefill(&c, lengths, &moved[1]),
+                                         .sink = sink ? &sink->tensor : NULL,
+                                         .out = &out->tensor,
+                                         .max_logits = c.out_alone ? NULL : &top->tensor,
+                                         .lse = c.out_alone ? NULL : &lse->tensor,
+                                         .base2 = c.base2 }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(out);
     array_fetch(top);
@@ -463,8 +517,8 @@ static void check_prefill(Prefill c)
 
     in_parallel(c.queries, compare_prefilled, &all);
     assert_compared(&all.out);
-    assert_compared(&all.top);
-    assert_compared(&all.lse);
+    if (!c.out_alone) assert_compared(&all.top);
+    if (!c.out_alone) assert_compared(&all.lse);
     free(kinds);
     free_arrays(NULL);
 }
@@ -493,7 +547,15 @@ static void prefill_options(void **state)
 {
     check_prefill(
         (Prefill){ .queries = 5, .heads = 128, .size = K, .keys = 70, .topk = 100, .sink = true, .lengths = true });
-    check_prefill((Prefill){ .queries = 5, .heads = 16, .size = V, .keys = 70, .topk = 100 });
+    check_prefill((Prefill){ .queries = 5, .heads = 16, .size = V, .keys = 70, .topk = 100, .base2 = true });
+    check_prefill((Prefill){ .queries = 5,
+                             .heads = 3,
+                             .size = V,
+                             .keys = 70,
+                             .topk = 99,
+                             .lengths = true,
+                             .unaligned = true,
+                             .out_alone = true });
     check_prefill((Prefill){ .queries = 0, .heads = 16, .size = V, .keys = 70, .topk = 100 });
 }
 
@@ -527,6 +589,8 @@ int main(void)
         cmocka_unit_test_teardown(decode_part_of_each_list, free_arrays),
         cmocka_unit_test_teardown(decode_with_sinks_and_pages_of_any_size, free_arrays),
         cmocka_unit_test_teardown(decode_over_two_caches, free_arrays),
+        cmocka_unit_test_teardown(decode_short_keys_of_two_caches, free_arrays),
+        cmocka_unit_test_teardown(decode_unaligned_lists_of_two_caches, free_arrays),
         cmocka_unit_test_teardown(decode_lists_of_own_tokens, free_arrays),
         cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
         cmocka_unit_test_teardown(plans_for_shorter_lists, free_arrays),

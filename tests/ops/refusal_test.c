@@ -114,12 +114,14 @@ static void dense_decoding(void **state)
     REFUSED(RUN, a, a.lengths = NULL, KILN_BAD_ARGUMENT, "'lengths' is null");
     REFUSED(RUN, a, a.out = NULL, KILN_BAD_ARGUMENT, "'out' is null");
     REFUSED(RUN, a, a.lse = NULL, KILN_BAD_ARGUMENT, "'lse' is null");
-    REFUSED(RUN, a, a.scale = -1, KILN_BAD_ARGUMENT,
-            "'scale' is -1, expected a positive number that f32 holds, or 0 for 0.0416667");
-    REFUSED(RUN, a, a.scale = NAN, KILN_BAD_ARGUMENT, "'scale' is nan");
-    REFUSED(RUN, a, a.scale = INFINITY, KILN_BAD_ARGUMENT, "'scale' is inf");
-    REFUSED(RUN, a, a.scale = 1e39, KILN_BAD_ARGUMENT, "'scale' is 1e+39, expected a positive number that f32 holds");
-    REFUSED(RUN, a, a.scale = 1e-60, KILN_BAD_ARGUMENT, "'scale' is 1e-60");
+    REFUSED(RUN, a, a.scale = &(double){ -1 }, KILN_BAD_ARGUMENT,
+            "'scale' is -1, expected a positive number that f32 holds; left out it is 0.0416667");
+    REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0, expected a positive number");
+    REFUSED(RUN, a, a.scale = &(double){ NAN }, KILN_BAD_ARGUMENT, "'scale' is nan");
+    REFUSED(RUN, a, a.scale = &(double){ INFINITY }, KILN_BAD_ARGUMENT, "'scale' is inf");
+    REFUSED(RUN, a, a.scale = &(double){ 1e39 }, KILN_BAD_ARGUMENT,
+            "'scale' is 1e+39, expected a positive number that f32 holds");
+    REFUSED(RUN, a, a.scale = &(double){ 1e-60 }, KILN_BAD_ARGUMENT, "'scale' is 1e-60");
     REFUSED(RUN, a, a.workspace = NULL, KILN_BAD_ARGUMENT, "'workspace' is null, but 'workspace_bytes' is");
     REFUSED(RUN, a, (a.workspace = NULL, a.workspace_bytes = 0), KILN_BAD_ARGUMENT, "needs a workspace of");
     REFUSED(RUN, a, a.workspace_bytes = bytes - 1, KILN_BAD_ARGUMENT, "needs a workspace of");
@@ -153,10 +155,9 @@ static void dense_decoding(void **state)
             "'out' is written, but with stride 1536 in dimension 1 its elements overlap");
     REFUSED(RUN, lse, give_strides(&lse, HQ * SQ, 1, HQ, 0), KILN_BAD_SHAPE,
             "'lse' must be contiguous: dimension 2 has stride 4, expected 1");
-    REFUSED(RUN, table, give_strides(&table, TABLE + 2, 1, 0, 0), KILN_BAD_ALIGNMENT,
-            "dimension 0 of 'table' has stride 5, which is 20 bytes");
-    if (!on_cpu())
-        REFUSED_TENSOR(RUN, table, data = (char *)table.data + 4, KILN_BAD_ALIGNMENT, "the data of 'table' (");
+    REFUSED(RUN, table, give_strides(&table, INT64_MAX / 2, 1, 0, 0), KILN_BAD_SHAPE,
+            "dimension 0 of 'table' has stride 4611686018427387903, which leaves the memory");
+    REFUSED_TENSOR(RUN, table, data = (char *)table.data + 2, KILN_BAD_ALIGNMENT, "is not aligned to 4 bytes");
     REFUSED_TENSOR(RUN, cache, shape[2] = 2, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 2, expected 1");
     REFUSED_TENSOR(RUN, cache, shape[3] = 656, KILN_BAD_SHAPE, "dimension 3 of 'cache' is 656, expected 576");
     REFUSED_TENSOR(RUN, cache, shape[1] = 48, KILN_UNSUPPORTED,
@@ -186,7 +187,10 @@ static void dense_decoding(void **state)
     half.type = KILN_F16;
     a.cache = &bytes_cache;
     REFUSED(RUN, a, a.q = &half, KILN_BAD_TYPE, "'q' is a tensor of f16, expected bf16");
-    REFUSED_TENSOR(RUN, bytes_cache, shape[2] = 576, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 576, expected 656");
+    REFUSED_TENSOR(RUN, bytes_cache, shape[2] = 576, KILN_UNSUPPORTED,
+                   "'cache' is not supported: 576 bytes a token (dimension 2)");
+    REFUSED_TENSOR(RUN, bytes_cache, shape[2] = 584, KILN_UNSUPPORTED,
+                   "'cache' is not supported here: 584 bytes a token (dimension 2), expected 656");
     REFUSED_TENSOR(RUN, bytes_cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size (dimension 1 of 'cache') is 0");
     a.cache = &cache;
     if (!on_cpu())
@@ -242,11 +246,19 @@ static void sparse_decoding(void **state)
             "'extra_cache' is null, but 'extra_topk_lengths' is given");
     REFUSED(RUN, a, a.indices = NULL, KILN_BAD_ARGUMENT, "'indices' is null");
     REFUSED(RUN, a, a.workspace_bytes -= 1, KILN_BAD_ARGUMENT, "needs a workspace of");
-    REFUSED(RUN, a, a.scale = -0.5, KILN_BAD_ARGUMENT, "'scale' is -0.5");
+    REFUSED(RUN, a, a.scale = &(double){ -0.5 }, KILN_BAD_ARGUMENT, "'scale' is -0.5");
     REFUSED_TENSOR(RUN, q, type = KILN_F16, KILN_BAD_TYPE, "'q' is a tensor of f16, expected bf16");
-    REFUSED_TENSOR(RUN, cache, type = KILN_BF16, KILN_BAD_TYPE,
-                   "'cache' is a tensor of bf16, expected e4m3 or i8 or u8");
-    REFUSED_TENSOR(RUN, cache, shape[2] = 576, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 576, expected 656");
+    REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0");
+    REFUSED_TENSOR(RUN, cache, type = KILN_BF16, KILN_UNSUPPORTED,
+                   "the format of 'cache' is not supported here: it is a tensor of bf16, expected e4m3, i8 or u8");
+    REFUSED_TENSOR(RUN, cache, shape[2] = 576, KILN_UNSUPPORTED,
+                   "the format of 'cache' is not supported: 576 bytes a token (dimension 2)");
+    REFUSED(RUN, cache, (cache.rank = 4, cache.shape[2] = 1, cache.shape[3] = 640), KILN_UNSUPPORTED,
+            "640 bytes a token (dimension 3)");
+    REFUSED_TENSOR(RUN, cache, shape[2] = 584, KILN_BAD_SHAPE,
+                   "'cache' has keys of 512 values (dimension 2 is 584), but 'q' has keys of 576");
+    REFUSED_TENSOR(RUN, q, shape[3] = 640, KILN_UNSUPPORTED,
+                   "the key size (dimension 3 of 'q') is 640, expected 576 or 512");
     REFUSED_TENSOR(RUN, cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size of 'cache' (dimension 1) is 0");
     REFUSED_TENSOR(RUN, cache, data = (char *)cache.data + 8, KILN_BAD_ALIGNMENT, "the data of 'cache' (");
     REFUSED_TENSOR(RUN, indices, shape[2] = 128, KILN_BAD_SHAPE, "dimension 2 of 'indices' is 128, expected 64");
@@ -271,10 +283,12 @@ static void sparse_prefill(void **state)
 #undef RUN
 #define RUN kiln_mla_prefill_sparse(ops, NULL, &a)
     REFUSED(RUN, a, a.kv = NULL, KILN_BAD_ARGUMENT, "kiln_mla_prefill_sparse: 'kv' is null");
-    REFUSED(RUN, a, a.max_logits = NULL, KILN_BAD_ARGUMENT, "'max_logits' is null");
+    REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0");
     REFUSED(RUN, a, a.sink = &q, KILN_BAD_TYPE, "'sink' is a tensor of bf16, expected f32");
     REFUSED_TENSOR(RUN, kv, shape[1] = 512, KILN_BAD_SHAPE,
                    "dimension 1 of 'kv' is 512, expected 576: its shape is [SKV][D], and 'q' has D = 576");
+    REFUSED(RUN, kv, (kv.rank = 3, kv.shape[1] = 1, kv.shape[2] = 512), KILN_BAD_SHAPE,
+            "dimension 2 of 'kv' is 512, expected 576: its shape is [SKV][1][D], and 'q' has D = 576");
     REFUSED(RUN, q, (q.shape[2] = 128, kv.shape[1] = 128), KILN_UNSUPPORTED,
             "the key size (dimension 2 of 'q') is 128, expected 576 or 512");
     kv.shape[1] = K;
@@ -306,10 +320,32 @@ static void caches(void **state)
                    "dimension 0 of 'slots' is 2, expected 3: its shape is [N], and 'keys' has N = 3");
     REFUSED_TENSOR(APPEND, cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size (dimension 1 of 'cache') is 0");
     REFUSED_TENSOR(APPEND, cache, data = keys.data, KILN_BAD_ARGUMENT, "'keys' and 'cache' overlap");
-    REFUSED(QUANTIZE, quantize, quantize.cache = &cache, KILN_BAD_TYPE,
-            "'cache' is a tensor of bf16, expected e4m3 or i8 or u8");
-    REFUSED_TENSOR(QUANTIZE, rows, shape[1] = 512, KILN_BAD_SHAPE, "dimension 1 of 'keys' is 512, expected 576");
-    REFUSED_TENSOR(QUANTIZE, bytes, shape[2] = 640, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 640, expected 656");
+    REFUSED(QUANTIZE, quantize, quantize.cache = &cache, KILN_UNSUPPORTED,
+            "the format of 'cache' is not supported here: it is a tensor of bf16, expected e4m3, i8 or u8");
+    REFUSED_TENSOR(QUANTIZE, rows, shape[1] = 512, KILN_BAD_SHAPE,
+                   "'cache' has keys of 576 values (dimension 2 is 656), but 'keys' has keys of 512");
+    REFUSED(QUANTIZE, rows, (rows.rank = 3, rows.shape[1] = 1, rows.shape[2] = 500), KILN_UNSUPPORTED,
+            "the key size (dimension 2 of 'keys') is 500, expected 576 or 512");
+    REFUSED_TENSOR(
+        QUANTIZE, bytes, shape[2] = 640, KILN_UNSUPPORTED,
+        "the format of 'cache' is not supported: 640 bytes a token (dimension 2), expected 656, of keys of 576 values, or 584");
+    REFUSED(QUANTIZE, quantize, (quantize.full_scales = quantize.power_scales = true), KILN_BAD_ARGUMENT,
+            "'full_scales' and 'power_scales'");
+    rows.shape[1] = 512; // the 584-byte format, in memory that has more
+    give_strides(&bytes, SIZE * 584, 584, 1, 0);
+    bytes.shape[2] = 584;
+    REFUSED(QUANTIZE, quantize, quantize.full_scales = true, KILN_BAD_ARGUMENT,
+            "'full_scales' is set, but 'cache' has 584 bytes a token");
+    REFUSED_TENSOR(QUANTIZE, bytes, strides[0] += 8, KILN_BAD_ALIGNMENT,
+                   "dimension 0 of 'cache' has stride 37384, expected a multiple of 16 bytes");
+    REFUSED_TENSOR(QUANTIZE, bytes, strides[0] -= 16, KILN_BAD_ALIGNMENT, "of at least the page's 37376");
+    REFUSED_TENSOR(QUANTIZE, bytes, strides[1] = 576, KILN_BAD_SHAPE,
+                   "dimension 1 of 'cache' has stride 576, expected 584");
+    REFUSED_TENSOR(QUANTIZE, bytes, shape[1] = 0, KILN_BAD_SHAPE, "dimension 1 of 'cache' is 0, expected 1 to");
+    REFUSED_TENSOR(QUANTIZE, bytes, data = (char *)bytes.data + 8, KILN_BAD_ALIGNMENT, "the data of 'cache' (");
+    REFUSED_TENSOR(QUANTIZE, rows, data = bytes.data, KILN_BAD_ARGUMENT, "'keys' and 'cache' overlap");
+    rows.shape[1] = K;
+    bytes = at(caches8);
     REFUSED_TENSOR(DEQUANTIZE, rows, type = KILN_F16, KILN_BAD_TYPE, "'keys' is a tensor of f16, expected bf16");
     REFUSED_TENSOR(DEQUANTIZE, slots, rank = 2, KILN_BAD_SHAPE, "'slots' has rank 2, expected 1: [N]");
     REFUSED(FIND, find, find.page_size = 0, KILN_BAD_SHAPE, "'page_size' is 0, expected at least 1");
@@ -332,7 +368,7 @@ static void attention(void **state)
 #define RUN kiln_attention_forward(ops, NULL, &a)
     REFUSED(RUN, a, a.k = NULL, KILN_BAD_ARGUMENT, "kiln_attention_forward: 'k' is null");
     REFUSED(RUN, a, a.window = -1, KILN_BAD_ARGUMENT, "'window' is -1, expected 0 (none) to");
-    REFUSED(RUN, a, a.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
+    REFUSED(RUN, a, a.scale = &(double){ -1 }, KILN_BAD_ARGUMENT, "'scale' is -1");
     REFUSED_TENSOR(RUN, q, type = KILN_I8, KILN_BAD_TYPE, "'q' is a tensor of i8, expected f32 or f16 or bf16");
     REFUSED_TENSOR(RUN, v, type = KILN_F32, KILN_BAD_TYPE, "'v' is a tensor of f32, expected bf16 as 'q'");
     REFUSED_TENSOR(RUN, k, shape[3] = 32, KILN_BAD_SHAPE,

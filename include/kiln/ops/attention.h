@@ -33,7 +33,7 @@ typedef struct kiln_attention_args {
     const kiln_tensor *lse;          /* out  f32 [B][H][S]; NULL: not wanted */
     bool    causal;
     int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own */
-    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
 } kiln_attention_args;
 
 KILN_API kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *args);
@@ -52,7 +52,7 @@ typedef struct kiln_attention_varlen_args {
     const kiln_tensor *lse;          /* out  f32 [H][TQ]; NULL: not wanted */
     bool    causal;                  /* within each sequence */
     int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own */
-    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
 } kiln_attention_varlen_args;
 
 KILN_API kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *args);
@@ -69,7 +69,7 @@ typedef struct kiln_attention_qkvpacked_args {
     const kiln_tensor *lse;          /* out  f32 [H][T]; NULL: not wanted */
     bool    causal;
     int64_t window;
-    double  scale;
+    const double *scale;
 } kiln_attention_qkvpacked_args;
 
 KILN_API kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_qkvpacked_args *args);
@@ -85,7 +85,7 @@ typedef struct kiln_attention_kvpacked_args {
     const kiln_tensor *lse;          /* out  f32 [H][TQ]; NULL: not wanted */
     bool    causal;
     int64_t window;
-    double  scale;
+    const double *scale;
 } kiln_attention_kvpacked_args;
 
 KILN_API kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *args);
@@ -105,7 +105,7 @@ typedef struct kiln_attention_backward_args {
     const kiln_tensor *dv;           /* out  [B][SKV][HKV][DV] */
     bool    causal;                  /* as in the forward call */
     bool    deterministic;           /* dq in a pass of its own instead of by atomics: the same bits every time, slower */
-    double  scale;                   /* as in the forward call */
+    const double *scale;             /* as in the forward call */
     void   *workspace;               /* kiln_attention_backward_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_attention_backward_args;
@@ -133,7 +133,7 @@ typedef struct kiln_attention_backward_varlen_args {
     bool    causal;                  /* as in the forward call */
     bool    deterministic;           /* dq in a pass of its own instead of by atomics: the same bits every time, slower */
     int64_t max_queries;             /* if deterministic: rows of the longest sequence of queries, or more; rows past it: dq 0 */
-    double  scale;                   /* as in the forward call */
+    const double *scale;             /* as in the forward call */
     void   *workspace;               /* kiln_attention_backward_varlen_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_attention_backward_varlen_args;
@@ -156,7 +156,7 @@ typedef struct kiln_attention_decode_args {
     const kiln_tensor *out;          /* out  [B][H][DV] */
     const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
     int64_t splits;                  /* into how many parts the keys are split; 0: as many as fill the device */
-    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     void   *workspace;               /* kiln_attention_decode_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_attention_decode_args;

@@ -70,7 +70,7 @@ typedef struct kiln_masked_decode_args {
     const kiln_tensor *prefix_lengths;/* in   i32 [R]: tokens of a prefix, in the cache before the `lengths` others; NULL: 0 */
     bool    positions_after_prefix;  /* rotary positions begin with 0 after the prefix. Interleaved only */
     /* ---- the scores */
-    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     const kiln_tensor *slopes;       /* in    f32 [H]: linear bias (ALiBi); NULL: none */
     const kiln_tensor *bias;         /* in    T [H][L][L]: of the query at the second index for the key at the third; every
                                       *       position is below L; NULL: none */

@@ -2,7 +2,8 @@
 /* mla.h - multi-head latent attention: decoding over a paged cache, dense or over a list of slots for each token, filling
  * such caches, and prefill over lists.
  *
- * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). With
+ * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). In sparse
+ * decoding and prefill it may also be 512 values, all of them key and value. With
  *     s[t] = scale * <q, key t>,   out = sum over t of softmax(s)[t] * key t [0 .. 511],   lse = ln sum over t of exp(s[t])
  * for each query row. A row that sees no key has out 0 and lse +infinity; one that sees a score of NaN or +infinity has NaN in
  * out and lse; a key whose score is -infinity counts as masked. All H query heads read the same latent keys (HKV = 1), or each
@@ -16,11 +17,21 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
+ * The fp8 caches are u8, i8 or e4m3, and have a format for each key size:
+ *     [pages][page size][656], keys of 576: a token is 512 e4m3 codes, 4 f32 scales, one for each 128 codes, and 64 bf16
+ *         values as they are
+ *     [pages][page size][584], keys of 512: a page begins with 576 bytes for each token, 448 e4m3 codes and 64 bf16 values;
+ *         behind those of all tokens stand 8 bytes for each, of which 7 are scales, one for each 64 codes: a byte b is
+ *         2^(b - 127), 255 is NaN. The tensor has strides: 584 from token to token, though no token's bytes stand together,
+ *         and from page to page a multiple of 16 bytes (FlashMLA: of 576). It reaches over at most 16 GiB
+ *
  * Where there is only one key head, some tensors may have a dimension of 1 for it before the last one, as in
  * [pages][page size][1][656]: the fp8 caches, the keys written to them, kv and indices of sparse prefill.
  *
+ * A scale is a pointer, so that no number stands for the default: `.scale = &(double){ 0.1 }`. It is read during the call.
+ *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
- * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, cache.tile and prefill.tile.
+ * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, fp8_format.tile, cache.tile and prefill.tile.
  */
 #ifndef KILN_OPS_MLA_H
 #define KILN_OPS_MLA_H
@@ -34,7 +45,9 @@ extern "C" {
 enum {
     KILN_MLA_KEY = 576,              /* values of a cached token */
     KILN_MLA_VALUE = 512,            /* the first of them, which are its value */
-    KILN_MLA_FP8_BYTES = 656         /* of a token in the fp8 cache: 512 e4m3, 4 f32 scales, 64 bf16 */
+    KILN_MLA_SHORT_KEY = 512,        /* values of a cached token without rotary ones beside its value */
+    KILN_MLA_FP8_BYTES = 656,        /* of a token in the fp8 cache of keys of 576 */
+    KILN_MLA_FP8_SHORT_BYTES = 584   /* of keys of 512 */
 };
 
 /* ---- the plan: how the keys of a ragged batch are split */
@@ -90,7 +103,7 @@ typedef struct kiln_mla_decode_args {
     const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
     bool   causal;                   /* query j sees keys before length - (queries - 1 - j) */
     bool   round_scales;             /* fp8 cache: as in kiln_mla_decode_sparse_args */
-    double scale;                    /* > 0; 0: 1/sqrt(576) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(576) */
     void  *workspace;                /* kiln_mla_decode_workspace_size bytes */
     size_t workspace_bytes;
 } kiln_mla_decode_args;
@@ -99,27 +112,29 @@ typedef struct kiln_mla_decode_args {
 KILN_API kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_args *args, size_t *bytes);
 KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *args);
 
-/* ---- sparse decoding over the fp8 cache */
+/* ---- sparse decoding over fp8 caches of either format */
 
 typedef struct kiln_mla_decode_sparse_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache; made for lists as long as these, or
                                       * longer, as full ones are: then parts are valid, but not of equal cost */
-    const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][576]; one key head */
-    const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][D]; D is 576 or 512; one key head */
+    const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] where D is 576, [584] where it is 512; a page
+                                      *      has any number of tokens */
     const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * (page size) + offset in it, in any order.
                                       *      One below 0 or past the cache is masked; one that occurs twice counts twice */
     const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many entries of a request's lists count: as planned; NULL: all */
-    const kiln_tensor *extra_cache;          /* in   NULL, or a second cache, with its own lists: both are attended to */
+    const kiln_tensor *extra_cache;          /* in   NULL, or a second cache of the same format, with pages of its own size and
+                                              *      lists of its own: both are attended to */
     const kiln_tensor *extra_indices;        /* in   i32 [batch][queries][extra_topk] */
     const kiln_tensor *extra_topk_lengths;   /* in   i32 [batch] or NULL */
     const kiln_tensor *sink;         /* in   f32 [query_heads]: a logit, natural and not scaled, that is added to the denominator
                                       *      of out only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [batch][queries][query_heads][512] */
     const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
-    double scale;                    /* > 0; 0: 1/sqrt(576) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     bool   round_scales;             /* round the scales of the cache to bf16 before use, as some writers expect; else keys are
-                                      * the product in f32, rounded once */
+                                      * the product in f32, rounded once. The same for powers of two */
     void  *workspace;                /* kiln_mla_decode_sparse_workspace_size bytes */
     size_t workspace_bytes;
 } kiln_mla_decode_sparse_args;
@@ -152,24 +167,27 @@ typedef struct kiln_mla_append_args {
 
 KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *args);
 
-/* Into the 656-byte format: for each 128 of the first 512 values a scale, max(largest magnitude / 448, 2^-126), and the
- * e4m3 of value / scale; the last 64 values as bf16. A NaN stays NaN and affects no other value. */
+/* Into the format for the size of the keys: for each 128 of the first 512 values, or each 64 of the first 448, a scale, and
+ * the e4m3 of value / scale; the last 64 values as bf16. With keys of 576 the scale is max(largest magnitude / 448, 2^-126),
+ * rounded to bf16; with keys of 512 the least power of two that is at least max(largest magnitude / 448, 1e-4). A NaN stays
+ * NaN and affects no other value; an infinity makes its group NaN or 0. */
 typedef struct kiln_mla_quantize_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
-    const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
+    const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] or [N][512] */
     const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
-    const kiln_tensor *cache;        /* inout u8, i8 or e4m3 [pages][page size][656] */
-    bool   full_scales;              /* keep scales in f32; else they are rounded to bf16, so that readers that round them and
-                                      * readers that do not agree */
+    const kiln_tensor *cache;        /* inout u8, i8 or e4m3 [pages][page size][656] or [584] */
+    bool   full_scales;              /* 656 bytes: keep scales in f32; else they are rounded to bf16, so that readers that round
+                                      * them and readers that do not agree */
+    bool   power_scales;             /* 656 bytes: scales as with keys of 512, as FlashMLA has written them since 2026 */
 } kiln_mla_quantize_args;
 
 KILN_API kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *args);
 
 typedef struct kiln_mla_dequantize_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
-    const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] or [584] */
     const kiln_tensor *slots;        /* in   i32 [N]; NULL: 0, 1, 2 ... */
-    const kiln_tensor *keys;         /* out  bf16 [N][576] */
+    const kiln_tensor *keys;         /* out  bf16 [N][576] or [N][512] */
     bool   round_scales;             /* as in kiln_mla_decode_sparse_args */
 } kiln_mla_dequantize_args;
 
@@ -187,11 +205,12 @@ typedef struct kiln_mla_prefill_sparse_args {
     const kiln_tensor *sink;         /* in   f32 [H]: a logit, natural and not scaled, that is added to the denominator of out
                                       *      only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [S][H][512] */
-    const kiln_tensor *max_logits;   /* out  f32 [S][H], base 2: the maximum of scale * log2(e) * <q, k>; no key: -infinity; NaN
-                                      *      where lse is NaN */
-    const kiln_tensor *lse;          /* out  f32 [S][H], base 2: log2 of the sum of 2^(scale * log2(e) * <q, k>); no key: -infinity,
-                                      *      and out is 0. The decoding calls return natural logarithms and +infinity */
-    double scale;                    /* > 0; 0: 1/sqrt(D) */
+    const kiln_tensor *max_logits;   /* out  f32 [S][H] or NULL: the maximum of scale * <q, k>; no key: -infinity; NaN where lse is */
+    const kiln_tensor *lse;          /* out  f32 [S][H] or NULL: the logarithm of the sum of exp(scale * <q, k>); no key: +infinity,
+                                      *      and out is 0 */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
+    bool   base2;                    /* max_logits and lse in base 2, times log2(e), and lse -infinity for a row without keys: as
+                                      * FlashMLA returned them until 2026 */
 } kiln_mla_prefill_sparse_args;
 
 KILN_API kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_prefill_sparse_args *args);

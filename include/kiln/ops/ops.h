@@ -10,12 +10,13 @@
  * them in the handle.
  *
  * What holds for every operator:
- *   tensors    row-major, on the handle's device, the data aligned to 16 bytes (on the CPU that of i32 to 4); each field's
- *              comment has its shape, outermost dimension first. Extents may be 0: an empty output is not written, and
- *              without keys the outputs are those of rows that see no key. Queries, keys, values, outputs, their
- *              gradients, caches, tables of pages and lists of indices may have strides (in decode.h q, k and v may):
- *              contiguous in the last dimension, positive multiples of 16 bytes in the others, in any order (parts of packed
- *              tensors, padded pages, heads before rows). All others are contiguous.
+ *   tensors    row-major, on the handle's device, the data aligned to 16 bytes, that of i32 to 4 (on a GPU only in
+ *              attention.h and mla.h); each field's comment has its shape, outermost dimension first. Extents may be 0: an
+ *              empty output is not written, and without keys the outputs are those of rows that see no key. Queries, keys,
+ *              values, outputs, their gradients and caches may have strides (in decode.h q, k and v may): contiguous in the
+ *              last dimension, positive multiples of 16 bytes in the others, in any order (parts of packed tensors, padded
+ *              pages, heads before rows). In attention.h and mla.h the strides of tables, indices, slots, lengths and
+ *              offsets are any. All others are contiguous.
  *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
  *              call returns. Once the operator is built, a call neither allocates nor waits, so that calls can be captured
  *              in a CUDA graph; call the operator, or its workspace's size function, once before.
@@ -23,11 +24,11 @@
  *              arguments (the tensors need no data then). The workspace is scratch, aligned to 256 bytes, which may be used
  *              for other purposes between calls and shared by calls that run one after another.
  *   outputs    are fully written, and nothing else is; they may not overlap each other, inputs or the workspace.
- *   errors     KILN_BAD_*, KILN_UNSUPPORTED: nothing was started, and kiln_error_message() names the argument, its value
- *              and what was expected. KILN_TOOLCHAIN and KILN_OUT_OF_MEMORY come from building. Values in device
- *              memory (lengths, page numbers, offsets) are checked on the CPU, and on a GPU in a handle opened with `check`:
- *              invalid ones are KILN_TRAPPED. Without the check, results that depend on them are undefined, but nothing
- *              outside the outputs is written.
+ *   errors     KILN_BAD_*, KILN_UNSUPPORTED: nothing was started, and kiln_error_message() names the call, the argument, its
+ *              value and what was expected; a size function's names the call whose arguments it was given. KILN_TOOLCHAIN and
+ *              KILN_OUT_OF_MEMORY come from building. Values in device memory (lengths, page numbers, offsets) are checked
+ *              on the CPU, and on a GPU in a handle opened with `check`: invalid ones are KILN_TRAPPED. Without the check,
+ *              results that depend on them are undefined, but nothing outside the outputs is written.
  *   threads    any number may call any operator on one handle at once.
  */
 #ifndef KILN_OPS_OPS_H

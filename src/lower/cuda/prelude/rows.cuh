@@ -50,8 +50,13 @@ template <int WORDS> DEVICE void load_piece_ahead(uint32_t *w, const void *p)
 template <class T> DEVICE T load_each_ahead(const void *p)
 {
     uint32_t w;
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(w) : "l"(p));
-    return bitcast<T>(w);
+    if constexpr (sizeof(T) == 1) {
+        asm volatile("ld.global.u8 %0, [%1];" : "=r"(w) : "l"(p));
+        return bitcast<T>((uint8_t)w);
+    } else {
+        asm volatile("ld.global.u32 %0, [%1];" : "=r"(w) : "l"(p));
+        return bitcast<T>(w);
+    }
 }
 DEVICE void store_piece(uint32_t at, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
 {

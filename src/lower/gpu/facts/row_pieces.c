@@ -20,8 +20,9 @@ int set_units(const Rows *rows)
 {
     int words = 0, n = rows->units;
     for (int i = 0; i < rows->n_runs; i++) words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    const bool both = n <= SET_UNITS && n * words <= SETS * SET_WORDS; // in the registers of all sets together
     while (n > 1 && (rows->units % n != 0 || n * words > SET_WORDS || n > SET_UNITS)) n--;
-    return n;
+    return n == 1 && both ? rows->units : n; // what does not divide
 }
 
 // ---- alignment

@@ -149,13 +149,15 @@ static bool see_local(Lowering *lo, TileOp *op, void *context)
 {
     bool *const fails = context;
     if (!op_info(lo, op)->fills) return op->kind == T_FORALL;
-    const TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
+    const TileOp *const forall = as_map(lo, op), *store = forall->forall.body;
+    Locality local = { lo, forall->forall.indices[0].var, false };
+    for (; store && store->kind == T_LET; store = store->next)
+        if (store->let.value) expr_any(store->let.value, see_tile_load, &local);
     if (!store || store->kind != T_STORE || store->next ||
         !(forall->forall.n == 1 ? has_warps_rows(&forall->forall.indices[0]) : fill_is_rows(lo, op))) {
         *fails = true;
         return true;
     }
-    Locality local = { lo, forall->forall.indices[0].var, false };
     see_tile_at(&local, store->store.buffer, store->store.subs);
     expr_any(store->store.value, see_tile_load, &local);
     *fails |= local.fails;

@@ -34,9 +34,10 @@ static bool is_run(Lowering *lo, const Rows *rows, const Expr *load)
 // One value for columns / by, or for all.
 static bool is_each(const Rows *rows, const Expr *load, int64_t *by)
 {
+    const int bits = dtype_bits(load->type);
     *by = 0;
-    if (!only_last_uses(rows, load) || dtype_bits(load->type) != 32 ||
-        place_alignment(load->load.buffer, last_sub(load), 1) < 4)
+    if (!only_last_uses(rows, load) || (bits != 32 && bits != 8) ||
+        place_alignment(load->load.buffer, last_sub(load), 1) < bits / 8)
         return false;
     const Expr *const sub = last_sub(load);
     if (!expr_uses(sub, rows->column)) return true;
@@ -138,9 +139,21 @@ static Expr *bf16_factor(const Rows *rows)
     return NULL;
 }
 
+// What is stored, with the scalars that are declared before the store replaced by their values; NULL: one of them has
+// none that stays the same.
+static Expr *stored_value(Lowering *lo, const TileOp *let, const TileOp *store)
+{
+    if (let == store) return store->store.value;
+    Expr *const value = stored_value(lo, let->next, store);
+    return value && let->let.value && !let->let.var->assigned && expr_is_pure(let->let.value)
+               ? expr_replace(lo->arena, value, let->let.var, let->let.value)
+               : NULL;
+}
+
 bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 {
-    TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
+    TileOp *const forall = as_map(lo, op), *store = forall->forall.body;
+    while (store && store->kind == T_LET) store = store->next;
     *rows = (Rows){ .forall = forall, .store = store, .fits = true };
     if (!lo->gpu->mbarriers || !store || store->next || store->kind != T_STORE || forall->forall.n != 2) return false;
     const Partition partition = op_info(lo, op)->fills ? (Partition){ 1, 4 } : map_partition(lo, forall);
@@ -152,7 +165,8 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     rows->column = forall->forall.indices[1].var;
     const Expr *const first = first_column(lo, rows, store->store.subs[1]);
     if (expr_uses(store->store.subs[0], rows->column) || !first || expr_multiple(first) % PIECE != 0) return false;
-    Expr *const value = store->store.value;
+    Expr *const value = stored_value(lo, forall->forall.body, store);
+    if (!value || (value->kind == E_LOAD && store != forall->forall.body)) return false;
     find_loads(lo, rows, value);
     if (!rows->fits || !rows->n_runs) return false;
     rows->is_copy = value->kind == E_LOAD && value->type == tile_of_rows(lo, rows)->buffer->type;
