@@ -333,7 +333,7 @@ static void what_is_refused(void **state)
     FAILS(args.offsets = of(falling), KILN_BAD_SHAPE, "dimension 0 of 'q' is 2, expected 1");
     FAILS(args.k = three; args.q = three, KILN_BAD_SHAPE, "2 heads (of 'v') are not a multiple of 3 (of 'k')");
     FAILS(args.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
-    FAILS((void)0, KILN_BAD_ARGUMENT, "needs");
+    FAILS((void)0, KILN_BAD_ARGUMENT, "gdn_forward: needs a workspace of");
 #undef FAILS
     kiln_gdn_step_args step = { .q = of(w.q), .k = of(w.k), .v = of(w.v), .gates = of(w.gates), .beta = of(w.beta),
                                 .states = of(w.initial), .out = of(w.out) };
@@ -348,7 +348,7 @@ static void what_is_refused(void **state)
 // On the CPU, and with checks, the offsets are looked at.
 static void offsets_that_fall(void **state)
 {
-    if (!on_cpu()) skip_test("on a GPU values in device memory are not looked at");
+    if (!on_cpu()) skip_because("on a GPU values in device memory are not looked at");
     const int32_t falling[] = { 0, 30, 20, 40 };
     const Case c = { KILN_BF16, KILN_F32, KILN_F32, 1, 40, 1, 1, 32, 32, falling, 3, false, true, true };
     const Whole w = whole_of(&c);
