@@ -82,7 +82,7 @@ static kiln_status check_activation(const Call *call, kiln_activation activation
 
 // The states of a call: f32 or T, both the same.
 typedef struct States {
-    const kiln_tensor *any; // one of them; NULL: there is none
+    const kiln_tensor *any;  // one of them; NULL: there is none
     unsigned initial, final; // types
 } States;
 
@@ -156,11 +156,11 @@ static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_attention(call, a->scale, &scale);
     if (!status)
-        status = call_kernel(call, "linear/gdn.tile", "gdn_forward",
-                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s", name_of(a->q), name_of(a->beta),
-                             state_type(&states), (int)call_extent(call, "DK"), (int)call_extent(call, "DV"),
-                             group_of(call, "HK"), yes(a->normalize), LACKS(a->offsets, "Offset"),
-                             LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
+        status =
+            call_kernel(call, "linear/gdn.tile", "gdn_forward", "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s",
+                        name_of(a->q), name_of(a->beta), state_type(&states), (int)call_extent(call, "DK"),
+                        (int)call_extent(call, "DV"), group_of(call, "HK"), yes(a->normalize),
+                        LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -217,7 +217,8 @@ static kiln_status prepare_linear(Call *call, const kiln_linear_attention_args *
     return status;
 }
 
-kiln_status kiln_linear_attention_forward_workspace_size(kiln_ops *ops, const kiln_linear_attention_args *a, size_t *bytes)
+kiln_status kiln_linear_attention_forward_workspace_size(kiln_ops *ops, const kiln_linear_attention_args *a,
+                                                         size_t *bytes)
 {
     Call call;
     kiln_status status =
@@ -236,7 +237,8 @@ kiln_status kiln_linear_attention_forward(kiln_ops *ops, kiln_stream *stream, co
 
 // ---- steps of both
 
-static kiln_status step(Call *call, kiln_stream *stream, const kiln_gdn_step_args *a, const kiln_tensor *decay, bool is_delta)
+static kiln_status step(Call *call, kiln_stream *stream, const kiln_gdn_step_args *a, const kiln_tensor *decay,
+                        bool is_delta)
 {
     double scale;
     // clang-format off
@@ -327,12 +329,11 @@ kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamb
     kiln_status status = call_begin(&call, "kiln_mamba2_step", ops, a, sizeof *a);
     if (!status) status = check_mamba2(&call, a);
     if (!status)
-        status = call_kernel(&call, "linear/mamba2.tile", "mamba2_step",
-                             "T=%s, TS=%s, P=%d, N=%d, G=%d, R=%d, SOFTPLUS=%s%s%s%s%s%s", name_of(a->x),
-                             name_of(a->states), (int)call_extent(&call, "P"), (int)call_extent(&call, "N"),
-                             group_of(&call, "G"), (int)call_extent(&call, "R"), yes(!a->plain_dt),
-                             LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->z, "Z"),
-                             LACKS(a->from, "From"), LACKS(a->to, "To"));
+        status = call_kernel(
+            &call, "linear/mamba2.tile", "mamba2_step", "T=%s, TS=%s, P=%d, N=%d, G=%d, R=%d, SOFTPLUS=%s%s%s%s%s%s",
+            name_of(a->x), name_of(a->states), (int)call_extent(&call, "P"), (int)call_extent(&call, "N"),
+            group_of(&call, "G"), (int)call_extent(&call, "R"), yes(!a->plain_dt), LACKS(a->skip, "Skip"),
+            LACKS(a->dt_bias, "Bias"), LACKS(a->z, "Z"), LACKS(a->from, "From"), LACKS(a->to, "To"));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
@@ -345,7 +346,8 @@ static kiln_status check_filter(Call *call, const kiln_tensor *filter, kiln_acti
     const kiln_status status = check_activation(call, activation);
     if (status) return status;
     if (tokens < 2 || tokens > FILTER_TOKENS)
-        return call_fail(call, KILN_UNSUPPORTED, "'filter' has W = %" PRId64 ", expected 2 to %d", tokens, FILTER_TOKENS);
+        return call_fail(call, KILN_UNSUPPORTED, "'filter' has W = %" PRId64 ", expected 2 to %d", tokens,
+                         FILTER_TOKENS);
     call_bind(call, "W - 1", tokens - 1, "filter");
     return KILN_OK;
 }

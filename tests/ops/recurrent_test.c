@@ -118,9 +118,16 @@ static void compare_gdn(const Case *c, const Whole *w)
     snprintf(bindings, sizeof bindings, "T=f32, TB=f32, TS=f32, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s", (int)c->keys,
              (int)c->values, (int)(c->heads / c->key_heads), yes(c->normalize), w->offsets ? "" : ", Offset=none",
              w->initial ? "" : ", H0=none", w->final ? "" : ", HT=none");
-    const kiln_arg args[] = { host(w->q),    host(w->k),       host(w->v),       host(w->gates),
-                              host(w->beta), host(w->offsets), host(w->initial), KILN_TENSOR(out),
-                              final ? KILN_TENSOR(final) : KILN_NONE, KILN_FLOAT(1 / sqrt((double)c->keys)) };
+    const kiln_arg args[] = { host(w->q),
+                              host(w->k),
+                              host(w->v),
+                              host(w->gates),
+                              host(w->beta),
+                              host(w->offsets),
+                              host(w->initial),
+                              KILN_TENSOR(out),
+                              final ? KILN_TENSOR(final) : KILN_NONE,
+                              KILN_FLOAT(1 / sqrt((double)c->keys)) };
     run_reference("linear/gdn.tile", "gdn_forward", bindings, args, 10);
     compare("out", w->out, out, c->type);
     compare("final_states", w->final, final, c->type);
@@ -162,8 +169,20 @@ static void linear_attentions(void **state)
 {
     for (int i = 0; i < 3; i++) {
         const bool is_packed = i == 2, has_gates = i == 2, has_decay = i > 0;
-        const Case c = { i ? KILN_BF16 : KILN_F32, KILN_F32, KILN_F32, is_packed ? 1 : 2, 150, 2, 4, 64, 32,
-                         packed, is_packed ? 4 : 0, i > 0, true, false };
+        const Case c = { i ? KILN_BF16 : KILN_F32,
+                         KILN_F32,
+                         KILN_F32,
+                         is_packed ? 1 : 2,
+                         150,
+                         2,
+                         4,
+                         64,
+                         32,
+                         packed,
+                         is_packed ? 4 : 0,
+                         i > 0,
+                         true,
+                         false };
         Whole w = whole_of(&c);
         Array *const decay = ARRAY(KILN_F32, c.heads);
         for (int h = 0; h < c.heads; h++) set(decay, h, log1p(-pow(2, -5 - h)));
@@ -186,9 +205,10 @@ static void linear_attentions(void **state)
         const kiln_tensor *const out = host_result(w.out), *const final = host_result(w.final);
         snprintf(bindings, sizeof bindings, "T=f32, TS=f32, DK=64, DV=32, G=2%s%s%s%s", has_gates ? "" : ", Gi=none",
                  has_decay ? "" : ", Decay=none", is_packed ? "" : ", Offset=none", w.initial ? "" : ", H0=none");
-        const kiln_arg expected[] = { host(w.q), host(w.k), host(w.v), host(w.gates),
-                                      has_decay ? host(decay) : KILN_NONE, host(w.offsets), host(w.initial),
-                                      KILN_TENSOR(out), KILN_TENSOR(final), KILN_FLOAT(0.125) };
+        const kiln_arg expected[] = {
+            host(w.q),       host(w.k),       host(w.v),        host(w.gates),      has_decay ? host(decay) : KILN_NONE,
+            host(w.offsets), host(w.initial), KILN_TENSOR(out), KILN_TENSOR(final), KILN_FLOAT(0.125)
+        };
         run_reference("linear/linear_attention.tile", "linear_attention", bindings, expected, 10);
         compare("out", w.out, out, c.type);
         compare("final_states", w.final, final, c.type);
@@ -206,27 +226,50 @@ static void step_is_the_recurrence(kiln_type type, bool is_delta, bool has_draft
     const Case c = { type, type, KILN_F32, 3, tokens, 1, 2, 128, 48, NULL, 0, false, false, is_delta };
     Whole w = whole_of(&c);
     Array *const states = drawn(ARRAY(KILN_F32, 7, 2, 128, 48), -1, 1);
-    Array *const from = has_drafts ? whole(3, from_numbers) : NULL, *const to = has_drafts ? ARRAY(KILN_I32, 3, 2) : NULL;
+    Array *const from = has_drafts ? whole(3, from_numbers) : NULL, *const to =
+                                                                        has_drafts ? ARRAY(KILN_I32, 3, 2) : NULL;
     for (int i = 0; to && i < 6; i++) set(to, i, to_numbers[i]);
     if (to) array_send(to);
 
     char bindings[200];
     const kiln_tensor *const after = host_copy(states), *const out = host_result(w.out);
-    snprintf(bindings, sizeof bindings, "T=f32, TB=f32, TS=f32, DK=128, DV=48, G=2, R=%d, DELTA=%s, NORM=%s, Decay=none%s%s",
-             (int)tokens, yes(is_delta), yes(is_delta), is_delta ? "" : ", Beta=none",
-             has_drafts ? "" : ", From=none, To=none");
-    const kiln_arg args[] = { host(w.q), host(w.k), host(w.v), host(w.gates), KILN_NONE,
-                              is_delta ? host(w.beta) : KILN_NONE, host(from), host(to), KILN_TENSOR(after),
-                              KILN_TENSOR(out), KILN_FLOAT(1 / sqrt(128.0)) };
+    snprintf(bindings, sizeof bindings,
+             "T=f32, TB=f32, TS=f32, DK=128, DV=48, G=2, R=%d, DELTA=%s, NORM=%s, Decay=none%s%s", (int)tokens,
+             yes(is_delta), yes(is_delta), is_delta ? "" : ", Beta=none", has_drafts ? "" : ", From=none, To=none");
+    const kiln_arg args[] = { host(w.q),
+                              host(w.k),
+                              host(w.v),
+                              host(w.gates),
+                              KILN_NONE,
+                              is_delta ? host(w.beta) : KILN_NONE,
+                              host(from),
+                              host(to),
+                              KILN_TENSOR(after),
+                              KILN_TENSOR(out),
+                              KILN_FLOAT(1 / sqrt(128.0)) };
     run_reference("linear/step.tile", "recurrent_step", bindings, args, 11);
     if (is_delta)
-        done(kiln_gdn_step(ops, NULL, &(kiln_gdn_step_args){ .q = of(w.q), .k = of(w.k), .v = of(w.v), .gates = of(w.gates),
-                                                             .beta = of(w.beta), .from = of(from), .to = of(to),
-                                                             .states = of(states), .out = of(w.out), .normalize = true }));
+        done(kiln_gdn_step(ops, NULL,
+                           &(kiln_gdn_step_args){ .q = of(w.q),
+                                                  .k = of(w.k),
+                                                  .v = of(w.v),
+                                                  .gates = of(w.gates),
+                                                  .beta = of(w.beta),
+                                                  .from = of(from),
+                                                  .to = of(to),
+                                                  .states = of(states),
+                                                  .out = of(w.out),
+                                                  .normalize = true }));
     else
-        done(kiln_linear_attention_step(ops, NULL, &(kiln_linear_attention_step_args){
-                                                       .q = of(w.q), .k = of(w.k), .v = of(w.v), .gates = of(w.gates),
-                                                       .from = of(from), .to = of(to), .states = of(states), .out = of(w.out) }));
+        done(kiln_linear_attention_step(ops, NULL,
+                                        &(kiln_linear_attention_step_args){ .q = of(w.q),
+                                                                            .k = of(w.k),
+                                                                            .v = of(w.v),
+                                                                            .gates = of(w.gates),
+                                                                            .from = of(from),
+                                                                            .to = of(to),
+                                                                            .states = of(states),
+                                                                            .out = of(w.out) }));
     compare("states", states, after, type);
     compare("out", w.out, out, type);
 }
@@ -254,14 +297,22 @@ static void steps_go_on_where_a_sequence_ended(void **state)
     head.gates = array_part(w.gates, 1, 0, S), head.beta = array_part(w.beta, 1, 0, S);
     head.out = array_part(w.out, 1, 0, S), head.final = states;
     run_gdn(args_of(&c, &head));
-    const Array *const q = array_part(w.q, 1, S, R), *const k = array_part(w.k, 1, S, R), *const v = array_part(w.v, 1, S, R);
+    const Array *const q = array_part(w.q, 1, S, R), *const k = array_part(w.k, 1, S, R),
+                       *const v = array_part(w.v, 1, S, R);
     Array *const o = ARRAY(KILN_F32, 1, R, H, D);
     Array *const aligned[2] = { ARRAY(KILN_F32, 1, R, H), ARRAY(KILN_F32, 1, R, H) };
-    for (int i = 0; i < R * H; i++) set(aligned[0], i, get(w.gates, S * H + i)), set(aligned[1], i, get(w.beta, S * H + i));
+    for (int i = 0; i < R * H; i++)
+        set(aligned[0], i, get(w.gates, S * H + i)), set(aligned[1], i, get(w.beta, S * H + i));
     array_send(aligned[0]), array_send(aligned[1]);
-    done(kiln_gdn_step(ops, NULL, &(kiln_gdn_step_args){ .q = of(q), .k = of(k), .v = of(v), .gates = of(aligned[0]),
-                                                         .beta = of(aligned[1]), .states = of(states), .out = of(o),
-                                                         .normalize = true }));
+    done(kiln_gdn_step(ops, NULL,
+                       &(kiln_gdn_step_args){ .q = of(q),
+                                              .k = of(k),
+                                              .v = of(v),
+                                              .gates = of(aligned[0]),
+                                              .beta = of(aligned[1]),
+                                              .states = of(states),
+                                              .out = of(o),
+                                              .normalize = true }));
     array_fetch(o), array_fetch(states);
     assert_close("out", o, out + S * H * D, tolerance_of(KILN_F32));
     assert_close("states", states, last, tolerance_of(KILN_F32));
@@ -271,19 +322,31 @@ static void steps_of_mamba2(void **state)
 {
     Array *const x = drawn(ARRAY(KILN_BF16, 3, 2, 4, 40), -1, 1), *const dt = drawn(ARRAY(KILN_BF16, 3, 2, 4), -3, 1);
     Array *const a = drawn(ARRAY(KILN_F32, 4), -2, -0.5), *const skip = drawn(ARRAY(KILN_F32, 4), -1, 1);
-    Array *const b = drawn(ARRAY(KILN_BF16, 3, 2, 2, 64), -1, 1), *const c = drawn(ARRAY(KILN_BF16, 3, 2, 2, 64), -1, 1);
+    Array *const b = drawn(ARRAY(KILN_BF16, 3, 2, 2, 64), -1, 1), *const c =
+                                                                      drawn(ARRAY(KILN_BF16, 3, 2, 2, 64), -1, 1);
     Array *const z = drawn(ARRAY(KILN_BF16, 3, 2, 4, 40), -1, 1), *const from = whole(3, from_numbers);
     Array *const to = ARRAY(KILN_I32, 3, 2), *const out = ARRAY(KILN_BF16, 3, 2, 4, 40);
     Array *const states = drawn(ARRAY(KILN_F32, 7, 4, 40, 64), -1, 1);
     for (int i = 0; i < 6; i++) set(to, i, to_numbers[i]);
     array_send(to);
     const kiln_tensor *const after = host_copy(states), *const y = host_result(out);
-    const kiln_arg args[] = { host(x), host(dt), host(a), host(b), host(c), host(skip), KILN_NONE, host(z),
-                              host(from), host(to), KILN_TENSOR(after), KILN_TENSOR(y) };
+    const kiln_arg args[] = {
+        host(x),  host(dt),           host(a),       host(b), host(c), host(skip), KILN_NONE, host(z), host(from),
+        host(to), KILN_TENSOR(after), KILN_TENSOR(y)
+    };
     run_reference("linear/mamba2.tile", "mamba2_step", "T=f32, TS=f32, P=40, N=64, G=2, R=2, Bias=none", args, 12);
-    done(kiln_mamba2_step(ops, NULL, &(kiln_mamba2_step_args){ .x = of(x), .dt = of(dt), .a = of(a), .b = of(b), .c = of(c),
-                                                               .skip = of(skip), .z = of(z), .from = of(from), .to = of(to),
-                                                               .states = of(states), .out = of(out) }));
+    done(kiln_mamba2_step(ops, NULL,
+                          &(kiln_mamba2_step_args){ .x = of(x),
+                                                    .dt = of(dt),
+                                                    .a = of(a),
+                                                    .b = of(b),
+                                                    .c = of(c),
+                                                    .skip = of(skip),
+                                                    .z = of(z),
+                                                    .from = of(from),
+                                                    .to = of(to),
+                                                    .states = of(states),
+                                                    .out = of(out) }));
     compare("states", states, after, KILN_BF16);
     compare("out", out, y, KILN_BF16);
 }
@@ -299,20 +362,32 @@ static void causal_convolutions(void **state)
     Array *const out = ARRAY(KILN_BF16, 1, S, D), *const next = drawn(ARRAY(KILN_BF16, N, 1, D), -1, 1);
     Array *const next_out = ARRAY(KILN_BF16, N, 1, D);
     const kiln_tensor *const y = host_result(out), *const last = host_result(final), *const z = host_result(next_out);
-    const kiln_arg args[] = { host(x), host(filter), host(bias), host(offsets), host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
+    const kiln_arg args[] = { host(x),       host(filter),   host(bias),       host(offsets),
+                              host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
     run_reference("linear/causal_conv.tile", "causal_conv", "T=f32, TS=f32, W=4, ACT=4", args, 7);
-    done(kiln_causal_conv(ops, NULL, &(kiln_causal_conv_args){ .x = of(x), .filter = of(filter), .bias = of(bias),
-                                                               .offsets = of(offsets), .initial_states = of(initial),
-                                                               .out = of(out), .final_states = of(final),
-                                                               .activation = KILN_ACTIVATION_SILU }));
+    done(kiln_causal_conv(ops, NULL,
+                          &(kiln_causal_conv_args){ .x = of(x),
+                                                    .filter = of(filter),
+                                                    .bias = of(bias),
+                                                    .offsets = of(offsets),
+                                                    .initial_states = of(initial),
+                                                    .out = of(out),
+                                                    .final_states = of(final),
+                                                    .activation = KILN_ACTIVATION_SILU }));
     compare("out", out, y, KILN_BF16);
     compare("final_states", final, last, KILN_F32);
 
-    const kiln_arg step[] = { host(next), host(filter), host(bias), KILN_NONE, KILN_NONE, KILN_TENSOR(last), KILN_TENSOR(z) };
-    run_reference("linear/causal_conv.tile", "causal_conv_step", "T=f32, TS=f32, W=4, ACT=4, R=1, From=none, To=none", step, 7);
-    done(kiln_causal_conv_step(ops, NULL, &(kiln_causal_conv_step_args){ .x = of(next), .filter = of(filter), .bias = of(bias),
-                                                                         .states = of(final), .out = of(next_out),
-                                                                         .activation = KILN_ACTIVATION_SILU }));
+    const kiln_arg step[] = { host(next), host(filter),      host(bias),    KILN_NONE,
+                              KILN_NONE,  KILN_TENSOR(last), KILN_TENSOR(z) };
+    run_reference("linear/causal_conv.tile", "causal_conv_step", "T=f32, TS=f32, W=4, ACT=4, R=1, From=none, To=none",
+                  step, 7);
+    done(kiln_causal_conv_step(ops, NULL,
+                               &(kiln_causal_conv_step_args){ .x = of(next),
+                                                              .filter = of(filter),
+                                                              .bias = of(bias),
+                                                              .states = of(final),
+                                                              .out = of(next_out),
+                                                              .activation = KILN_ACTIVATION_SILU }));
     compare("out of the step", next_out, z, KILN_BF16);
     compare("states", final, last, KILN_F32);
 }
@@ -326,7 +401,8 @@ static void what_is_refused(void **state)
     kiln_gdn_args args = args_of(&c, &w);
     Array *const wrong = ARRAY(KILN_BF16, 2, 2, 32, 32), *const falling = whole(3, (const int32_t[]){ 0, 30, 20 });
     const kiln_tensor *const three = of(ARRAY(KILN_BF16, 2, 40, 3, 32));
-#define FAILS(change, status, part) REFUSED(kiln_gdn_forward(ops, NULL, &args), args, change, status, "kiln_gdn_forward: " part)
+#define FAILS(change, status, part)                                                                                    \
+    REFUSED(kiln_gdn_forward(ops, NULL, &args), args, change, status, "kiln_gdn_forward: " part)
     FAILS(args.beta = NULL, KILN_BAD_ARGUMENT, "'beta' is null");
     FAILS(args.gates = of(w.v), KILN_BAD_TYPE, "'gates' is a tensor of bf16, expected f32");
     FAILS(args.final_states = of(wrong), KILN_BAD_TYPE, "'final_states' is a tensor of bf16, expected f32");
@@ -335,14 +411,21 @@ static void what_is_refused(void **state)
     FAILS(args.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
     FAILS((void)0, KILN_BAD_ARGUMENT, "gdn_forward: needs a workspace of");
 #undef FAILS
-    kiln_gdn_step_args step = { .q = of(w.q), .k = of(w.k), .v = of(w.v), .gates = of(w.gates), .beta = of(w.beta),
-                                .states = of(w.initial), .out = of(w.out) };
+    kiln_gdn_step_args step = { .q = of(w.q),
+                                .k = of(w.k),
+                                .v = of(w.v),
+                                .gates = of(w.gates),
+                                .beta = of(w.beta),
+                                .states = of(w.initial),
+                                .out = of(w.out) };
     assert_fails(kiln_gdn_step(ops, NULL, &step), KILN_UNSUPPORTED, "kiln_gdn_step: 'q' has R = 40, expected 1 to 16");
     Array *const x = ARRAY(KILN_BF16, 2, 40, 24), *const y = ARRAY(KILN_BF16, 2, 40, 24);
     kiln_causal_conv_args conv = { .x = of(x), .filter = of(ARRAY(KILN_BF16, 24, 9)), .out = of(y) };
-    assert_fails(kiln_causal_conv(ops, NULL, &conv), KILN_UNSUPPORTED, "kiln_causal_conv: 'filter' has W = 9, expected 2 to 8");
+    assert_fails(kiln_causal_conv(ops, NULL, &conv), KILN_UNSUPPORTED,
+                 "kiln_causal_conv: 'filter' has W = 9, expected 2 to 8");
     conv.filter = of(ARRAY(KILN_BF16, 24, 4)), conv.initial_states = of(ARRAY(KILN_F32, 2, 4, 24));
-    assert_fails(kiln_causal_conv(ops, NULL, &conv), KILN_BAD_SHAPE, "dimension 1 of 'initial_states' is 4, expected 3");
+    assert_fails(kiln_causal_conv(ops, NULL, &conv), KILN_BAD_SHAPE,
+                 "dimension 1 of 'initial_states' is 4, expected 3");
 }
 
 // On the CPU, and with checks, the offsets are looked at.
