@@ -297,12 +297,71 @@ kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const
 
 // ---- Mamba-2
 
-static kiln_status check_mamba2(Call *call, const kiln_mamba2_step_args *a)
+// Whole sequences: what the shared memory of a multiprocessor holds.
+static kiln_status check_state(const Call *call, const kiln_tensor *x)
+{
+    const int64_t P = call_extent(call, "P"), N = call_extent(call, "N");
+    const bool is_f32 = x->type == KILN_F32;
+    const bool is_power = P == 16 || P == 32 || P == 64 || P == 128;
+    return is_power && (!is_f32 || N <= SIZE_MOST / 2) && P * N <= (is_f32 ? 8192 : 16384)
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED,
+                           "states of P = %" PRId64 " by N = %" PRId64
+                           ", expected P = 16, 32, 64 or 128 and P * N at most %d",
+                           P, N, is_f32 ? 8192 : 16384);
+}
+
+static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
+{
+    const States states = states_of(a->x, a->initial_states, a->final_states);
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "x",              a->x,              TYPES_FLOAT,    "U[B][S][H][P]" },
+        { IN,           "dt",             a->dt,             0,              "Dt[B][S][H]" },
+        { IN,           "a",              a->a,              1 << KILN_F32,  "[H]" },
+        { IN,           "b",              a->b,              0,              "Bm[B][S][G][N]" },
+        { IN,           "c",              a->c,              0,              "C[B][S][G][N]" },
+        { IN_OPTIONAL,  "skip",           a->skip,           1 << KILN_F32,  "[H]" },
+        { IN_OPTIONAL,  "dt_bias",        a->dt_bias,        1 << KILN_F32,  "[H]" },
+        { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial, "[B][H][P][N]" },
+        { OUT,          "out",            a->out,            0,              "Y[B][S][H][P]" },
+        { OUT_OPTIONAL, "final_states",   a->final_states,   states.final,   "[B][H][P][N]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = check_size(call, "N", SIZE_STEP);
+    if (!status) status = check_groups(call, "G", "x", "b");
+    if (!status) status = check_state(call, a->x);
+    if (status) return status;
+    return call_kernel(call, "linear/mamba2.tile", "mamba2_forward",
+                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s", name_of(a->x), state_type(&states),
+                       (int)call_extent(call, "P"), (int)call_extent(call, "N"), group_of(call, "G"), yes(!a->plain_dt),
+                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->initial_states, "Init"),
+                       LACKS(a->final_states, "Last"));
+}
+
+kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, "kiln_mamba2_forward_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_mamba2(&call, a);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_mamba2_forward", ops, a, sizeof *a);
+    if (!status) status = prepare_mamba2(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+}
+
+static kiln_status check_mamba2_step(Call *call, const kiln_mamba2_step_args *a)
 {
     // clang-format off
     const Want wants[] = {
         { IN,          "x",       a->x,       TYPES_FLOAT,       "U[B][R][H][P]" },
-        { IN,          "dt",      a->dt,      0,                 "[B][R][H]" },
+        { IN,          "dt",      a->dt,      0,                 "Dt[B][R][H]" },
         { IN,          "a",       a->a,       1 << KILN_F32,     "[H]" },
         { IN,          "b",       a->b,       0,                 "Bm[B][R][G][N]" },
         { IN,          "c",       a->c,       0,                 "C[B][R][G][N]" },
@@ -327,7 +386,7 @@ kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamb
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_mamba2_step", ops, a, sizeof *a);
-    if (!status) status = check_mamba2(&call, a);
+    if (!status) status = check_mamba2_step(&call, a);
     if (!status)
         status = call_kernel(
             &call, "linear/mamba2.tile", "mamba2_step", "T=%s, TS=%s, P=%d, N=%d, G=%d, R=%d, SOFTPLUS=%s%s%s%s%s%s",

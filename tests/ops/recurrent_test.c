@@ -318,6 +318,41 @@ static void steps_go_on_where_a_sequence_ended(void **state)
     assert_close("states", states, last, tolerance_of(KILN_F32));
 }
 
+static void mamba2(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        const kiln_type type = i ? KILN_BF16 : KILN_F32;
+        Array *const x = drawn(ARRAY(type, 2, 300, 4, 32), -1, 1), *const dt = drawn(ARRAY(type, 2, 300, 4), -4, 1);
+        Array *const a = drawn(ARRAY(KILN_F32, 4), -4, -0.01), *const skip =
+                                                                   i ? drawn(ARRAY(KILN_F32, 4), -1, 1) : NULL;
+        Array *const b = drawn(ARRAY(type, 2, 300, 2, 64), -0.5, 0.5), *const c =
+                                                                           drawn(ARRAY(type, 2, 300, 2, 64), -0.5, 0.5);
+        Array *const initial = i ? drawn(ARRAY(KILN_F32, 2, 4, 32, 64), -1, 1) : NULL;
+        Array *const out = ARRAY(type, 2, 300, 4, 32), *const final = ARRAY(KILN_F32, 2, 4, 32, 64);
+        const kiln_tensor *const y = host_result(out), *const last = host_result(final);
+        const kiln_arg args[] = { host(x),    host(dt),  host(a),       host(b),        host(c),
+                                  host(skip), KILN_NONE, host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
+        run_reference("linear/mamba2.tile", "mamba2_forward",
+                      i ? "T=f32, TS=f32, P=32, N=64, G=2, Bias=none"
+                        : "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Skip=none, Init=none",
+                      args, 10);
+        kiln_mamba2_args call = { .x = of(x),
+                                  .dt = of(dt),
+                                  .a = of(a),
+                                  .b = of(b),
+                                  .c = of(c),
+                                  .skip = of(skip),
+                                  .initial_states = of(initial),
+                                  .out = of(out),
+                                  .final_states = of(final) };
+        assert_ok(kiln_mamba2_forward_workspace_size(ops, &call, &call.workspace_bytes));
+        call.workspace = bytes_new(call.workspace_bytes)->tensor.data;
+        done(kiln_mamba2_forward(ops, NULL, &call));
+        compare("out", out, y, type);
+        compare("final_states", final, last, type);
+    }
+}
+
 static void steps_of_mamba2(void **state)
 {
     Array *const x = drawn(ARRAY(KILN_BF16, 3, 2, 4, 40), -1, 1), *const dt = drawn(ARRAY(KILN_BF16, 3, 2, 4), -3, 1);
@@ -449,6 +484,7 @@ int main(void)
         cmocka_unit_test_teardown(linear_attentions, free_arrays),
         cmocka_unit_test_teardown(steps, free_arrays),
         cmocka_unit_test_teardown(steps_go_on_where_a_sequence_ended, free_arrays),
+        cmocka_unit_test_teardown(mamba2, free_arrays),
         cmocka_unit_test_teardown(steps_of_mamba2, free_arrays),
         cmocka_unit_test_teardown(causal_convolutions, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),

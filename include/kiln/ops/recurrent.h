@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* recurrent.h - layers with a state of fixed size for each head: gated delta net, linear attention, retention, the step of
- * Mamba-2, and the short causal convolution in front of them. Sequences whole, packed or not, and token by token.
+/* recurrent.h - layers with a state of fixed size for each head: gated delta net, linear attention, retention, Mamba-2,
+ * and the short causal convolution in front of them. Sequences whole, packed or not, and token by token.
  *
  *     gated delta net     S = exp(g) S;  S = S + k^T beta (v - k S);  o = scale q S
  *     linear attention    S = exp(g) S + k^T v;                       o = scale q S
@@ -20,8 +20,8 @@
  * A number outside the states is none: it is read as 0, and nothing is written. from NULL: b. to NULL: the state after the last
  * token goes where the first came from, in place. Two requests may not share a state that one of them writes.
  *
- * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Queries, keys, values, x, z and
- * outputs may have rows that lie apart, such as parts of one projection; all others are contiguous. Offsets are checked as
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Queries, keys, values, x, dt,
+ * b, c, z and outputs may have rows that lie apart, such as parts of one projection; all others are contiguous. Offsets are checked as
  * ops.h says of values in device memory. Results are the same in every run. The kernels are in kernels/linear.
  */
 #ifndef KILN_OPS_RECURRENT_H
@@ -110,10 +110,32 @@ typedef struct kiln_linear_attention_step_args {
 
 KILN_API kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *args);
 
-/* ---- Mamba-2, token by token: d = softplus(dt + dt_bias), X = exp(a d) X + d x^T b, out = (X c + skip x) silu(z)
+/* ---- Mamba-2: d = softplus(dt + dt_bias), X = exp(a d) X + d x^T b, out = X c + skip x
  *
  * Letters: P elements of a head, G groups (H is a multiple of G: head h has b and c of group h / (H / G)), N elements of a
- * state's row, a multiple of 8 up to 256. */
+ * state's row, not the number of sequences, which is B. Sequences are taken in chunks of 256 or 128 tokens. There P is 16, 32, 64
+ * or 128 and N a multiple of 16, P * N at most 16384; with T = f32 N is at most 128 and P * N at most 8192. In steps N is a
+ * multiple of 8 up to 256. */
+
+typedef struct kiln_mamba2_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [B][S][H][P] */
+    const kiln_tensor *dt;           /* in   T [B][S][H] */
+    const kiln_tensor *a;            /* in   f32 [H], below 0 */
+    const kiln_tensor *b;            /* in   T [B][S][G][N] */
+    const kiln_tensor *c;            /* in   T [B][S][G][N] */
+    const kiln_tensor *skip;         /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *dt_bias;      /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *initial_states; /* in   f32 or T [B][H][P][N]; NULL: 0 */
+    const kiln_tensor *out;          /* out  T [B][S][H][P] */
+    const kiln_tensor *final_states; /* out  f32 or T [B][H][P][N]; NULL: not wanted */
+    bool    plain_dt;                /* d = dt + dt_bias */
+    void   *workspace;               /* kiln_mamba2_forward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_mamba2_args;
+
+KILN_API kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *args, size_t *bytes);
+KILN_API kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_args *args);
 
 typedef struct kiln_mamba2_step_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -124,7 +146,7 @@ typedef struct kiln_mamba2_step_args {
     const kiln_tensor *c;            /* in   T [B][R][G][N] */
     const kiln_tensor *skip;         /* in   f32 [H]; NULL: 0 */
     const kiln_tensor *dt_bias;      /* in   f32 [H]; NULL: 0 */
-    const kiln_tensor *z;            /* in   T [B][R][H][P]; NULL: without silu(z) */
+    const kiln_tensor *z;            /* in   T [B][R][H][P]: out is multiplied by silu(z); NULL: 1 */
     const kiln_tensor *from;         /* in   i32 [B]; NULL: the number of the request */
     const kiln_tensor *to;           /* in   i32 [B][R]; NULL: in place */
     const kiln_tensor *states;       /* inout f32 or T [M][H][P][N] */
