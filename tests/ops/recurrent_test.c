@@ -393,7 +393,7 @@ static void causal_convolutions(void **state)
     enum { D = 72, W = 4, N = 4, S = 150 };
     Array *const x = drawn(ARRAY(KILN_BF16, 1, S, D), -1, 1), *const filter = drawn(ARRAY(KILN_BF16, D, W), -1, 1);
     Array *const bias = drawn(ARRAY(KILN_BF16, D), -1, 1), *const offsets = whole(N + 1, packed);
-    Array *const initial = drawn(ARRAY(KILN_F32, N, W - 1, D), -1, 1), *const final = ARRAY(KILN_F32, N, W - 1, D);
+    Array *const initial = drawn(ARRAY(KILN_BF16, N, W - 1, D), -1, 1), *const final = ARRAY(KILN_BF16, N, W - 1, D);
     Array *const out = ARRAY(KILN_BF16, 1, S, D), *const next = drawn(ARRAY(KILN_BF16, N, 1, D), -1, 1);
     Array *const next_out = ARRAY(KILN_BF16, N, 1, D);
     const kiln_tensor *const y = host_result(out), *const last = host_result(final), *const z = host_result(next_out);
@@ -410,7 +410,7 @@ static void causal_convolutions(void **state)
                                                     .final_states = of(final),
                                                     .activation = KILN_ACTIVATION_SILU }));
     compare("out", out, y, KILN_BF16);
-    compare("final_states", final, last, KILN_F32);
+    compare("final_states", final, last, KILN_BF16);
 
     const kiln_arg step[] = { host(next), host(filter),      host(bias),    KILN_NONE,
                               KILN_NONE,  KILN_TENSOR(last), KILN_TENSOR(z) };
@@ -424,7 +424,7 @@ static void causal_convolutions(void **state)
                                                               .out = of(next_out),
                                                               .activation = KILN_ACTIVATION_SILU }));
     compare("out of the step", next_out, z, KILN_BF16);
-    compare("states", final, last, KILN_F32);
+    compare("states", final, last, KILN_BF16);
 }
 
 // ---- refusals

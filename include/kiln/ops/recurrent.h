@@ -161,7 +161,7 @@ KILN_API kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const 
  *     out[t][d] = activation(bias[d] + sum over w of filter[d][w] * x[t - (W - 1) + w][d])
  *
  * Letters: D channels. A state is the last W - 1 inputs, the oldest first. Tokens before the first are those of the initial
- * state, or 0. */
+ * state, taken as T, or 0. */
 
 typedef struct kiln_causal_conv_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
