@@ -2,10 +2,10 @@
 /* recurrent.h - layers with a state of fixed size for each head: gated delta net, linear attention, retention, Mamba-2,
  * and the short causal convolution in front of them. Sequences whole, packed or not, and token by token.
  *
- *     gated delta net     S = exp(g) S;  S = S + k^T beta (v - k S);  o = scale q S
- *     linear attention    S = exp(g) S + k^T v;                       o = scale q S
+ *     gated delta net     X = exp(g) X;  X = X + k^T beta (v - k X);  o = scale q X
+ *     linear attention    X = exp(g) X + k^T v;                       o = scale q X
  *
- * S is DK x DV; q, k, v and o are rows of a token and head. g is a natural logarithm, at most 0.
+ * The state X is DK x DV; q, k, v and o are rows of a token and head. g is a natural logarithm, at most 0.
  *
  * Letters: B batch, S tokens of a sequence, R tokens of a step, H value heads, HK key heads (H is a multiple of HK: value head h
  * has the query and the key of head h / (H / HK)), DK size of queries and keys, DV of values; DK and DV are multiples of 16 up to
@@ -21,8 +21,8 @@
  * token goes where the first came from, in place. Two requests may not share a state that one of them writes.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Queries, keys, values, x, dt,
- * b, c, z and outputs may have rows that lie apart, such as parts of one projection; all others are contiguous. Offsets are checked as
- * ops.h says of values in device memory. Results are the same in every run. The kernels are in kernels/linear.
+ * b, c, z and outputs may have rows that lie apart, such as parts of one projection; all others are contiguous. Offsets are
+ * checked as ops.h says of values in device memory. Results are the same in every run. The kernels are in kernels/linear.
  */
 #ifndef KILN_OPS_RECURRENT_H
 #define KILN_OPS_RECURRENT_H
