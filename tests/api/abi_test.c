@@ -5,6 +5,7 @@
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>
+#include <kiln/ops/recurrent.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,6 +118,21 @@ static void sizes_of_small_operators_arguments(void **state)
     CHECK_CALL(kiln_cast_fp8_args, kiln_cast_fp8);
     CHECK_CALL(kiln_hadamard_args, kiln_hadamard);
     CHECK_CALL(kiln_conv2d_args, kiln_conv2d);
+}
+
+static void sizes_of_recurrent_arguments(void **state)
+{
+    CHECK_CALL(kiln_gdn_args, kiln_gdn_forward);
+    CHECK_CALL(kiln_gdn_step_args, kiln_gdn_step);
+    CHECK_CALL(kiln_linear_attention_args, kiln_linear_attention_forward);
+    CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
+    CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);
+    CHECK_CALL(kiln_mamba2_step_args, kiln_mamba2_step);
+    CHECK_CALL(kiln_causal_conv_args, kiln_causal_conv);
+    CHECK_CALL(kiln_causal_conv_step_args, kiln_causal_conv_step);
+    CHECK_WORKSPACE(kiln_gdn_args, kiln_gdn_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_mamba2_args, kiln_mamba2_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_linear_attention_args, kiln_linear_attention_forward_workspace_size);
 }
 
 static void sizes_of_build_options(void **state)
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(sizes_of_latent_arguments),
         cmocka_unit_test(sizes_of_product_arguments),
         cmocka_unit_test(sizes_of_small_operators_arguments),
+        cmocka_unit_test(sizes_of_recurrent_arguments),
         cmocka_unit_test(sizes_of_build_options),
         cmocka_unit_test(versioned_there_and_back),
         cmocka_unit_test(versions_and_flags_of_dlpack),
