@@ -5,6 +5,7 @@ line of counts last.
 
 usage: run.py [--installed] [NAME...]       NAME: a test file, class or case: test_ops, test_ops.Gemm
 """
+import collections
 import os
 import sys
 import unittest
@@ -22,8 +23,9 @@ def main(arguments):
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames(arguments) if arguments else loader.discover(HERE)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2 if arguments else 1).run(suite)
-    for test, reason in result.skipped:
-        print("skipped: %s: %s" % (test.id() if hasattr(test, "id") else test, reason))
+    reasons = collections.Counter((test.id().rpartition(".")[0], reason) for test, reason in result.skipped)
+    for (where, reason), n in reasons.items():
+        print("skipped: %s, %d cases: %s" % (where, n, reason))
     failed = len(result.failures) + len(result.errors)
     ran = result.testsRun - len(result.skipped)
     print("%d of %d passed" % (ran - failed, ran))
