@@ -6,14 +6,12 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from ctypes import POINTER, c_bool, c_double, c_int, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._library import TYPE_NAMES, TYPES, Error, TensorStruct, build_options, check, error_of, lib, open_device
 from ._program import _value_text
 from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspace
-
-_TensorAt = POINTER(TensorStruct)
 
 # The fields of each struct after struct_size, in the header's order (python/tests/test_ops.py compares them): *x a tensor,
 # ?x a bool, x:i an int64, x:d a double, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
@@ -66,7 +64,7 @@ def _fields(text: str, kinds: Dict[str, Any]) -> List[Tuple[str, Any]]:
     made = []
     for word in text.split():
         name, _, kind = word.partition(":")
-        made.append((name[1:], _TensorAt) if name[0] == "*" else (name[1:], c_bool) if name[0] == "?" else (name, kinds[kind]))
+        made.append((name[1:], c_void_p) if name[0] == "*" else (name[1:], c_bool) if name[0] == "?" else (name, kinds[kind]))
     return made
 
 
@@ -89,7 +87,7 @@ _functions: Dict[str, Tuple[Any, Any, Any]] = {}       # by operator: its struct
 
 def struct_type(name: str) -> Any:
     if name not in _types:
-        fields = [("struct_size", c_size_t)] + _fields(STRUCTS[name], _POINTERS)
+        fields: Any = [("struct_size", c_size_t)] + _fields(STRUCTS[name], _POINTERS)
         _types[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
     return _types[name]
 
@@ -151,7 +149,7 @@ class Call:
         self.tensors[field] = tensor
         if self.first is None:
             self.first = tensor
-        setattr(self.args, field, ctypes.pointer(tensor.struct))
+        setattr(self.args, field, addressof(tensor.struct))
 
     def extents(self, field: str, rank: int) -> Tuple[int, ...]:
         """The first `rank` extents of a tensor; 0 for what is not there."""

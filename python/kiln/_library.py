@@ -31,16 +31,8 @@ class TensorStruct(ctypes.Structure):
                 ("strides", c_int64 * MAX_RANK), ("has_strides", c_bool), ("device", c_void_p)]
 
 
-class _Value(ctypes.Union):
-    _fields_ = [("tensor", POINTER(TensorStruct)), ("integer", c_int64), ("real", c_double)]
-
-
-class ArgStruct(ctypes.Structure):
-    _anonymous_ = ("value",)
-    _fields_ = [("kind", c_int), ("value", _Value)]
-
-
-NONE, TENSOR, INT, FLOAT = range(4)             # kiln_arg_kind
+# kiln_arg as two words: its kind, and its value, the address of a tensor, an integer, or the bits of a double.
+NONE, TENSOR, INT, FLOAT = range(4)
 
 
 class ParameterStruct(ctypes.Structure):

@@ -6,11 +6,12 @@ import ctypes
 import operator
 import os
 import re
+import struct
 import threading
-from ctypes import c_char_p, c_int64, c_size_t, c_void_p
+from ctypes import addressof, c_char_p, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ._library import (FLOAT, INT, MAX_RANK, NONE, TENSOR, TYPE_NAMES, ArgStruct, Error, ParameterStruct, ProgramOptions,
+from ._library import (FLOAT, INT, MAX_RANK, NONE, TENSOR, TYPE_NAMES, Error, ParameterStruct, ProgramOptions,
                        build_options, check, error_of, lib, open_device)
 from ._tensor import _NAMES, Tensor, as_tensor, stream_for, workspace
 
@@ -67,7 +68,8 @@ class _Built:
         self.is_operator = lib.kiln_kernel_source(self.handle) is None
         self.parameters = tuple(self._parameter(i) for i in range(lib.kiln_kernel_parameters(self.handle)))
         self.names = [p.name for p in self.parameters]
-        self.args_type = ArgStruct * len(self.names)
+        self.args_type = c_int64 * (2 * len(self.names))
+        self.writes = [p.writes for p in self.parameters]
 
     def _parameter(self, index: int) -> Parameter:
         p = ParameterStruct(ctypes.sizeof(ParameterStruct))
@@ -155,32 +157,35 @@ class Kernel:
         return self._launch(built, values, first, device, stream)
 
     def _launch(self, built: _Built, values: List[Any], first: Optional[Tensor], device: Optional[str], stream: Any) -> Any:
-        framework = first.framework if first is not None else as_tensor  # without a tensor nothing is allocated
-        n, args, new = len(values), built.args_type(), []
+        words, results = [], []
         for i, x in enumerate(values):
             if type(x) is Tensor:
-                if x.read_only and built.parameters[i].writes:
+                if x.read_only and built.writes[i]:
                     raise Error("bad argument", "%s: '%s' is written, but its memory may only be read" % (self.name, built.names[i]))
-                args[i].kind = TENSOR
-                args[i].tensor = ctypes.pointer(x.struct)
-            elif x is _MISSING:
-                new.append(i)
-            elif x is not None:
-                _set_number(args[i], x, built.parameters[i], self.name)
-        made = [_allocate(built, args, i, first, framework, device) for i in new]
-        results, keep = [r for r, _ in made], [t for _, t in made]
-        for i, t in zip(new, keep):
-            args[i].kind, args[i].tensor = TENSOR, ctypes.pointer(t.struct)
-        queue = stream_for(device, framework, stream) if device != "cpu" and first is not None else None
-        address = n_bytes = owner = None
-        if built.is_operator:
+                words += TENSOR, addressof(x.struct)
+            elif x is None or x is _MISSING:
+                words += NONE, 0
+            else:
+                words += _number(x, built.parameters[i], self.name)
+        n, args = len(values), built.args_type(*words)
+        if _MISSING in values:
+            values = list(values)               # which holds what was made
+            for i in [i for i, x in enumerate(values) if x is _MISSING]:
+                results.append(_allocate(built, args, i, first))
+                values[i] = as_tensor(results[-1])
+            for i, x in enumerate(values):
+                if type(x) is Tensor:
+                    args[2 * i:2 * i + 2] = TENSOR, addressof(x.struct)
+        queue = stream_for(device, first.framework, stream) if first is not None and device != "cpu" else None
+        address, n_bytes, owner = None, 0, None
+        if built.is_operator and first is not None:
             wanted = c_size_t()
             check(lib.kiln_workspace_size(built.handle, args, n, ctypes.byref(wanted)))
-            address, n_bytes, owner = workspace(framework, wanted.value, device)
-        status = lib.kiln_launch_with(built.handle, queue, args, n, address, n_bytes or 0)
+            address, n_bytes, owner = workspace(first.framework, wanted.value, device)
+        status = lib.kiln_launch_with(built.handle, queue, args, n, address, n_bytes)
         if status:
             raise error_of(status)
-        del owner, keep
+        del owner                               # only now: the memory of queued work is reused in the order of its stream
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 
@@ -215,26 +220,25 @@ def _in_order(name: str, built: _Built, values: List[Any], named: Mapping[str, A
     return values
 
 
-def _set_number(arg: ArgStruct, x: Any, parameter: Parameter, kernel: str) -> None:
-    is_whole = hasattr(x, "__index__") or isinstance(x, bool) or type(x).__name__ in ("bool_", "bool")
+def _number(x: Any, parameter: Parameter, kernel: str) -> Tuple[int, int]:
+    """A scalar as the words of a kiln_arg."""
+    is_whole = hasattr(x, "__index__") or type(x).__name__ in ("bool_", "bool")
     if is_whole and parameter.kind != "float":
         value = operator.index(x) if hasattr(x, "__index__") else int(x)
         if not -2**63 <= value < 2**63:
             raise Error("bad argument", "%s: '%s' is %d, which %s cannot hold" % (kernel, parameter.name, value, parameter.type))
-        arg.kind, arg.integer = INT, value
-    else:
-        arg.kind, arg.real = FLOAT, float(x)
+        return INT, value
+    return FLOAT, struct.unpack("=q", struct.pack("=d", x))[0]
 
 
-def _allocate(built: _Built, args: Any, i: int, first: Optional[Tensor], framework: Any, device: Optional[str]) -> Tuple[Any, Tensor]:
-    """An output that was left out, as the framework's tensor and as Kiln's."""
+def _allocate(built: _Built, args: Any, i: int, first: Optional[Tensor]) -> Any:
+    """An output that was left out, made by the framework of the first tensor."""
     parameter = built.parameters[i]
     if first is None:
         raise TypeError("%s is left out, but there is no other tensor to say where it should be" % parameter.name)
     shape = (c_int64 * MAX_RANK)()
     check(lib.kiln_kernel_extents(built.handle, args, len(built.names), i, shape))
-    result = framework.empty(tuple(shape[:parameter.rank]), parameter.type, device)
-    return result, as_tensor(result)
+    return first.framework.empty(tuple(shape[:parameter.rank]), parameter.type, first.device)
 
 
 # ---- programs

@@ -124,14 +124,26 @@ def _row_major(shape: Sequence[int]) -> Tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+_extents: dict = {}                             # arrays of shapes and strides that were seen: making one takes longest
+
+
+def _extents_of(numbers: Sequence[int]) -> Any:
+    made = _extents.get(numbers)
+    if made is None:
+        if len(numbers) > MAX_RANK:
+            raise Error("bad shape", "a tensor of %d dimensions, expected at most %d" % (len(numbers), MAX_RANK))
+        if len(_extents) >= 4096:
+            _extents.clear()
+        made = _extents[tuple(numbers)] = _Extents(*numbers)
+    return made
+
+
 def _struct(data: int, type_number: int, shape: Sequence[int], strides: Optional[Sequence[int]], device: str) -> TensorStruct:
-    rank = len(shape)
-    if rank > MAX_RANK:
-        raise Error("bad shape", "a tensor of %d dimensions, expected at most %d" % (rank, MAX_RANK))
-    handle = None if device == "cpu" else open_device(device)
-    if strides is None:
-        return TensorStruct(data, type_number, rank, _Extents(*shape), _Extents(), False, handle)
-    return TensorStruct(data, type_number, rank, _Extents(*shape), _Extents(*strides), True, handle)
+    """shape and strides: tuples, in elements; strides None: row-major."""
+    if strides is None and device == "cpu":
+        return TensorStruct(data, type_number, len(shape), _extents_of(shape))
+    return TensorStruct(data, type_number, len(shape), _extents_of(shape), _extents_of(strides or ()), strides is not None,
+                        None if device == "cpu" else open_device(device))
 
 
 # ---- capsules of DLPack. One that is not renamed frees its tensor itself when it goes, so holding it is enough to import.
@@ -211,17 +223,24 @@ class _Torch:
         torch = self.torch = sys.modules["torch"]
         self.types = {getattr(torch, name): TYPES[kiln] for name, kiln in _NAMES.items() if hasattr(torch, name)}
         self.dtypes = {number: dtype for dtype, number in self.types.items()}
+        self.devices = {torch.device("cpu"): "cpu"}
+        # The number alone, without an object around it: private, so it may be gone.
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+    def owns(self, kind: Any) -> bool:
+        return issubclass(kind, self.torch.Tensor)
+
+    def _device(self, place: Any) -> str:
+        if place.type not in ("cpu", "cuda"):
+            raise Error("bad device", "a tensor of %s, expected one of the host or of a CUDA device" % place)
+        name = self.devices[place] = "cpu" if place.type == "cpu" else "cuda:%d" % place.index
+        return name
 
     def wrap(self, x: Any) -> Tensor:
         place, number = x.device, self.types.get(x.dtype)
         if number is None:
             raise Error("bad type", "a tensor of %s, which Kiln has no type for" % x.dtype)
-        if place.type == "cpu":
-            name = "cpu"
-        elif place.type == "cuda":
-            name = "cuda:%d" % place.index
-        else:
-            raise Error("bad device", "a tensor of %s, expected one of the host or of a CUDA device" % place)
+        name = self.devices.get(place) or self._device(place)
         strides = None if x.is_contiguous() else x.stride()
         return Tensor(_struct(x.data_ptr(), number, x.shape, strides, name), x, name, False, self)
 
@@ -234,7 +253,8 @@ class _Torch:
         return memory.data_ptr(), memory
 
     def stream(self, device: str) -> int:
-        return self.torch.cuda.current_stream(int(device[5:])).cuda_stream
+        index = int(device[5:])
+        return self.raw_stream(index) if self.raw_stream else self.torch.cuda.current_stream(index).cuda_stream
 
 
 class _NumPy:
@@ -243,6 +263,9 @@ class _NumPy:
     def __init__(self) -> None:
         self.numpy = sys.modules["numpy"]
         self.types: dict = {}                   # by dtype: number, bytes
+
+    def owns(self, kind: Any) -> bool:
+        return issubclass(kind, self.numpy.ndarray)
 
     def _type(self, dtype: Any) -> Tuple[int, int]:
         known = self.types.get(dtype)
@@ -290,8 +313,11 @@ class _CuPy:
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
 
+    def owns(self, kind: Any) -> bool:
+        return issubclass(kind, self.cupy.ndarray)
+
     def wrap(self, x: Any) -> Tensor:
-        return _wrap_dlpack(x, self.stream("cuda:%d" % x.device.id), self)
+        return _wrap_dlpack(x, self.stream(""), self)
 
     def empty(self, shape: Sequence[int], type_name: str, device: str) -> Any:
         for name, kiln in _NAMES.items():
@@ -332,31 +358,36 @@ class _Other:
 
 
 _other = _Other()
-_frameworks: dict = {}                          # by the package of a tensor's class
 _kinds = {"torch": _Torch, "numpy": _NumPy, "cupy": _CuPy}
+_packages: dict = {}                            # the frameworks that were seen, by package
+_classes: dict = {}                             # who takes the objects of a class
 
 
-def framework_of(x: Any) -> Any:
-    package = type(x).__module__.partition(".")[0]
-    found = _frameworks.get(package)
-    if found is None:
-        kind = _kinds.get(package)
-        found = _frameworks[package] = kind() if kind else _other
-    return found
+def _framework_of(kind: Any) -> Any:
+    """By the package of the class, or of one that it derives from."""
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        if package in _kinds:
+            found = _packages.get(package)
+            if found is None:
+                found = _packages[package] = _kinds[package]()
+            if found.owns(kind):
+                _classes[kind] = found
+                return found
+    return _other
 
 
 def as_tensor(x: Any) -> Tensor:
     """Any tensor as Kiln's, over the same memory. TypeError if it is none; Error if Kiln has no type or device for it."""
-    if type(x) is Tensor:
+    kind = type(x)
+    if kind is Tensor:
         return x
-    package = type(x).__module__.partition(".")[0]
-    found = _frameworks.get(package) or framework_of(x)
-    if package == "torch" and not isinstance(x, found.torch.Tensor) or package == "numpy" and not hasattr(x, "__array_interface__"):
-        raise TypeError("kiln: %s is no tensor" % type(x).__name__)
     try:
-        return found.wrap(x)
-    except (AttributeError, BufferError) as error:
-        raise TypeError("kiln: %s cannot be taken as a tensor: %s" % (type(x).__name__, error)) from error
+        return (_classes.get(kind) or _framework_of(kind)).wrap(x)
+    except (AttributeError, BufferError, RuntimeError) as error:
+        if isinstance(error, Error):
+            raise
+        raise TypeError("kiln: %s cannot be taken as a tensor: %s" % (kind.__name__, error)) from error
 
 
 def _in_elements(strides: Sequence[int], size: int) -> Tuple[int, ...]:
@@ -431,10 +462,9 @@ def tensor(x: Any, type: Optional[str] = None) -> Tensor:
     each = have // want if want <= have and have % want == 0 else 0
     if not each or each > 1 and (not given.shape or given.strides[-1] != 1):
         raise Error("bad type", "elements of %s cannot be taken as %s" % (given.type, type))
-    shape, strides = list(given.shape), list(given.strides)
+    shape, strides = given.shape, given.strides
     if each > 1:
-        shape[-1] *= each
-        strides = [s * each for s in strides[:-1]] + [1]
+        shape, strides = shape[:-1] + (shape[-1] * each,), tuple(s * each for s in strides[:-1]) + (1,)
     struct = _struct(given.data_ptr, TYPES[type], shape, strides if given.struct.has_strides else None, given.device)
     return Tensor(struct, given.owner, given.device, given.read_only, given.framework)
 
