@@ -519,7 +519,7 @@ _streams: dict = {}                             # by device and the native handl
 
 
 def wrap_stream(device: str, native: int) -> Optional[int]:
-    if not native:
+    if native in (0, 1):                        # CUDA's numbers of the legacy default stream
         return None
     handle = _streams.get((device, native))
     if handle is None:
