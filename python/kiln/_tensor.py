@@ -357,8 +357,20 @@ class _Other:
         return 0
 
 
+class _Jax(_Other):
+    """JAX: its arrays never change, though its DLPack does not say so."""
+
+    def owns(self, kind: Any) -> bool:
+        return hasattr(kind, "__dlpack__")
+
+    def wrap(self, x: Any) -> Tensor:
+        made = super().wrap(x)
+        made.read_only = True
+        return made
+
+
 _other = _Other()
-_kinds = {"torch": _Torch, "numpy": _NumPy, "cupy": _CuPy}
+_kinds = {"torch": _Torch, "numpy": _NumPy, "cupy": _CuPy, "jax": _Jax, "jaxlib": _Jax}
 _packages: dict = {}                            # the frameworks that were seen, by package
 _classes: dict = {}                             # who takes the objects of a class
 

@@ -168,6 +168,20 @@ class Calls(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+class Others(unittest.TestCase):
+    def test_arrays_of_jax(self):
+        try:
+            import jax.numpy as jnp
+        except ImportError:
+            self.skipTest("JAX is not here")
+        kernel, x = kiln.kernel(SOURCE, "scale", W=None, T="bf16"), jnp.arange(6, dtype=jnp.bfloat16).reshape(2, 3)
+        y = kernel(x, a=2, mode=0)
+        self.assertTrue((jnp.from_dlpack(y) == 2 * x).all())
+        with self.assertRaises(kiln.Error) as caught:
+            kernel(2 * x, x, None, 1, 0)
+        self.assertIn("'Y' is written, but its memory may only be read", str(caught.exception))
+
+
 class Programs(unittest.TestCase):
     def test_a_kernel_tells_its_parameters(self):
         kernel = kiln.kernel(SOURCE, "scale", T=np.float16)
