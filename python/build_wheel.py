@@ -29,6 +29,7 @@ Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
 """
+WHEEL = "Wheel-Version: 1.0\nGenerator: build_wheel.py\nRoot-Is-Purelib: false\nTag: %s\n"
 ENTRY_POINTS = "[console_scripts]\nkiln = kiln.__main__:main\n"
 
 
@@ -106,7 +107,7 @@ class Wheel:
         self.add(information + "METADATA", metadata().encode())
         self.add(information + "entry_points.txt", ENTRY_POINTS.encode())
         self.add_file(information + "LICENSE", os.path.join(ROOT, "LICENSE"))
-        self.add(information + "WHEEL", ("Wheel-Version: 1.0\nGenerator: build_wheel.py\nRoot-Is-Purelib: false\nTag: %s\n" % tag).encode())
+        self.add(information + "WHEEL", (WHEEL % tag).encode())
         self.zip.writestr(information + "RECORD", "\n".join(self.record + [information + "RECORD,,"]) + "\n")
         self.zip.close()
 

@@ -96,7 +96,8 @@ def _function(name: str, struct: str) -> Tuple[Any, Any, Any]:
     known = _functions.get(name)
     if known is None:
         kind, run, size = struct_type(struct), getattr(lib, name), None
-        run.restype, run.argtypes = c_int, [c_void_p, c_void_p, POINTER(kind)] + [POINTER(MlaPlanStruct)] * (name == "kiln_mla_plan_make")
+        made = [POINTER(MlaPlanStruct)] if name == "kiln_mla_plan_make" else []
+        run.restype, run.argtypes = c_int, [c_void_p, c_void_p, POINTER(kind)] + made
         if "workspace:p" in STRUCTS[struct]:
             size = getattr(lib, name + "_workspace_size")
             size.restype, size.argtypes = c_int, [c_void_p, POINTER(kind), POINTER(c_size_t)]
@@ -124,7 +125,7 @@ def handle_of(device: str) -> int:
         with _lock:
             made = c_void_p()
             check(lib.kiln_ops_open(open_device(device), build_options(_checks, 0, None), ctypes.byref(made)))
-            handle = _handles.setdefault((device, _checks), made.value)
+            handle = _handles.setdefault((device, _checks), made.value or 0)
     return handle
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Dict, Optional
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -149,7 +149,7 @@ def open_device(name: str) -> int:
         with _lock:
             made = c_void_p()
             check(lib.kiln_device_open(name.encode(), ctypes.byref(made)))
-            handle = _devices.setdefault(name, made.value)
+            handle = _devices.setdefault(name, made.value or 0)
     return handle
 
 

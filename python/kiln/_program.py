@@ -11,7 +11,7 @@ import threading
 from ctypes import addressof, c_char_p, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ._library import (FLOAT, INT, MAX_RANK, NONE, TENSOR, TYPE_NAMES, Error, ParameterStruct, ProgramOptions,
+from ._library import (FLOAT, INT, MAX_RANK, NATIVE, NONE, PACKAGE, TENSOR, TYPE_NAMES, Error, ParameterStruct, ProgramOptions,
                        build_options, check, error_of, lib, open_device)
 from ._tensor import _NAMES, Tensor, as_tensor, stream_for, workspace
 
@@ -157,11 +157,13 @@ class Kernel:
         return self._launch(built, values, first, device, stream)
 
     def _launch(self, built: _Built, values: List[Any], first: Optional[Tensor], device: Optional[str], stream: Any) -> Any:
-        words, results = [], []
+        words: List[int] = []
+        results: List[Any] = []
         for i, x in enumerate(values):
             if type(x) is Tensor:
                 if x.read_only and built.writes[i]:
-                    raise Error("bad argument", "%s: '%s' is written, but its memory may only be read" % (self.name, built.names[i]))
+                    raise Error("bad argument", "%s: '%s' is written, but its memory may only be read"
+                                % (self.name, built.names[i]))
                 words += TENSOR, addressof(x.struct)
             elif x is None or x is _MISSING:
                 words += NONE, 0
@@ -175,13 +177,13 @@ class Kernel:
                 values[i] = as_tensor(results[-1])
             for i, x in enumerate(values):
                 if type(x) is Tensor:
-                    args[2 * i:2 * i + 2] = TENSOR, addressof(x.struct)
+                    args[2 * i:2 * i + 2] = [TENSOR, addressof(x.struct)]
         queue = stream_for(device, first.framework, stream) if first is not None and device != "cpu" else None
         address, n_bytes, owner = None, 0, None
         if built.is_operator and first is not None:
             wanted = c_size_t()
             check(lib.kiln_workspace_size(built.handle, args, n, ctypes.byref(wanted)))
-            address, n_bytes, owner = workspace(first.framework, wanted.value, device)
+            address, n_bytes, owner = workspace(first.framework, wanted.value, first.device)
         status = lib.kiln_launch_with(built.handle, queue, args, n, address, n_bytes)
         if status:
             raise error_of(status)
@@ -297,8 +299,7 @@ def load(path: Union[str, os.PathLike], folders: Sequence[Union[str, os.PathLike
 
 def kernels_folders() -> List[str]:
     """Where the library's kernels lie: in the package, or in the source tree that holds it."""
-    from ._library import NATIVE, PACKAGE
-    places = [os.path.join(NATIVE, "share", "kiln", "kernels"), os.path.join(os.path.dirname(os.path.dirname(PACKAGE)), "kernels")]
+    places = [os.path.join(NATIVE, "share", "kiln", "kernels"), os.path.join(PACKAGE, "..", "..", "kernels")]
     return [place for place in places if os.path.isdir(place)]
 
 

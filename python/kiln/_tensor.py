@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p, py_object
+from ctypes import c_char_p, c_int, c_int64, c_uint64, c_void_p, py_object
 from typing import Any, Optional, Sequence, Tuple
 
 from ._library import (MAX_RANK, TYPE_BITS, TYPE_NAMES, TYPES, Error, TensorStruct, check, device_name, lib, open_device)
 
+Array = Any                                     # a tensor of anyone's: what as_tensor takes
 _Extents = c_int64 * MAX_RANK
 WORKSPACE_ALIGNMENT = 256
 
@@ -197,12 +198,12 @@ def _make_capsule(tensor: Tensor, versioned: bool) -> Any:
     made = c_void_p()
     if versioned:
         check(lib.kiln_tensor_to_dlpack_versioned(tensor.struct, int(tensor.read_only), ctypes.byref(made)))
-        managed: Any = _ManagedVersioned.from_address(made.value)
+        managed: Any = _ManagedVersioned.from_address(made.value or 0)
     elif tensor.read_only:
         raise BufferError("kiln: this tensor may only be read, which only DLPack 1.0 and later can say")
     else:
         check(lib.kiln_tensor_to_dlpack(tensor.struct, ctypes.byref(made)))
-        managed = _Managed.from_address(made.value)
+        managed = _Managed.from_address(made.value or 0)
     _exported[made.value] = (tensor, _Deleter(managed.deleter))
     managed.deleter = ctypes.cast(_delete, c_void_p).value
     return _new_capsule(made.value, _VERSIONED if versioned else _PLAIN, _drop_capsule)
@@ -370,7 +371,7 @@ class _Jax(_Other):
 
 
 _other = _Other()
-_kinds = {"torch": _Torch, "numpy": _NumPy, "cupy": _CuPy, "jax": _Jax, "jaxlib": _Jax}
+_kinds: dict = {"torch": _Torch, "numpy": _NumPy, "cupy": _CuPy, "jax": _Jax, "jaxlib": _Jax}
 _packages: dict = {}                            # the frameworks that were seen, by package
 _classes: dict = {}                             # who takes the objects of a class
 
@@ -514,7 +515,7 @@ def empty(shape: Sequence[int], type: str, device: str = "cpu") -> Tensor:
 
 def _own_workspace(n: int, device: str) -> Tuple[int, Any]:
     memory = _Memory(n + WORKSPACE_ALIGNMENT, device)
-    return memory.address, memory
+    return memory.address or 0, memory
 
 
 def workspace(framework: Any, n: int, device: str) -> Tuple[Optional[int], int, Any]:
@@ -554,8 +555,8 @@ def _native_stream(stream: Any) -> int:
                     % type(stream).__name__)
 
 
-def stream_for(device: str, framework: Any, stream: Any = None) -> Optional[int]:
+def stream_for(device: Optional[str], framework: Any, stream: Any = None) -> Optional[int]:
     """The handle of the stream to work on: the one that is given, else the framework's current one. None: the default one."""
-    if device == "cpu":
+    if device is None or device == "cpu":
         return None
     return wrap_stream(device, framework.stream(device) if stream is None else _native_stream(stream))

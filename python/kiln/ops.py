@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 from ._calls import Call, MlaPlanStruct, MlaShape, RotaryStruct, check_values, handle_of, type_name
 from ._library import TYPES, check, lib
-from ._tensor import as_tensor, workspace
+from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
@@ -51,14 +51,15 @@ def _choice(what: str, name: Any, choices: dict) -> int:
     return choices[name]
 
 
-def _with_lse(out: Any, lse: Any, wanted: bool) -> Any:
+def _with_lse(out: Array, lse: Array, wanted: bool) -> Any:
     return (out, lse) if wanted else out
 
 
 # ---- products
 
-def gemm(a: Any, b: Any, c: Any = None, *, bias: Any = None, residual: Any = None, transpose_a: bool = False,
-         transpose_b: bool = False, activation: Optional[str] = None, scale: float = 1.0, type: Any = None, stream: Any = None) -> Any:
+def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array] = None,
+         residual: Optional[Array] = None, transpose_a: bool = False, transpose_b: bool = False,
+         activation: Optional[str] = None, scale: float = 1.0, type: Any = None, stream: Any = None) -> Any:
     """c = activation(scale * a b + bias) + residual, a matrix product or a batch of them.
 
     a         [Z][M][K], with transpose_a [Z][K][M]; without a batch the first dimension is missing, in all tensors
@@ -73,15 +74,17 @@ def gemm(a: Any, b: Any, c: Any = None, *, bias: Any = None, residual: Any = Non
     m = (left or (0,))[-1] if transpose_a else (left[-2:] or (0,))[0]
     n = (right[-2:] or (0,))[0] if transpose_b else (right or (0,))[-1]
     c = call.output("c", c, left[:-2] + (m, n), type or call.type_of("a"))
-    call.set(transpose_a=transpose_a, transpose_b=transpose_b, activation=_choice("activation", activation, _ACTIVATIONS), scale=scale)
+    call.set(transpose_a=transpose_a, transpose_b=transpose_b,
+             activation=_choice("activation", activation, _ACTIVATIONS), scale=scale)
     call.run(stream)
     return c
 
 
 # ---- attention
 
-def attention(q: Any, k: Any, v: Any, out: Any = None, lse: Any = None, *, causal: bool = False, window: int = 0,
-              scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+def attention(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
+              causal: bool = False, window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+              stream: Any = None) -> Any:
     """Softmax attention, with grouped heads: out = softmax(scale q k^T) v.
 
     q         T [B][S][H][D], k T [B][SKV][HKV][D], v T [B][SKV][HKV][DV]; H is a multiple of HKV, D and DV of 16, up to 256
@@ -101,8 +104,9 @@ def attention(q: Any, k: Any, v: Any, out: Any = None, lse: Any = None, *, causa
     return _with_lse(out, lse, wanted)
 
 
-def attention_varlen(q: Any, k: Any, v: Any, q_offsets: Any, k_offsets: Any, max_queries: int, out: Any = None, lse: Any = None, *,
-                     causal: bool = False, window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+def attention_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: Array, max_queries: int,
+                     out: Optional[Array] = None, lse: Optional[Array] = None, *, causal: bool = False,
+                     window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
                      stream: Any = None) -> Any:
     """`attention` over a ragged batch that is packed without padding.
 
@@ -111,7 +115,8 @@ def attention_varlen(q: Any, k: Any, v: Any, q_offsets: Any, k_offsets: Any, max
     max_queries: rows of the longest sequence of queries, or more
     Returns out, T [TQ][H][DV]; with return_lse (out, lse): f32 [H][TQ].
     """
-    call = Call("kiln_attention_forward_varlen", "kiln_attention_varlen_args", q=q, k=k, v=v, q_offsets=q_offsets, k_offsets=k_offsets)
+    call = Call("kiln_attention_forward_varlen", "kiln_attention_varlen_args", q=q, k=k, v=v, q_offsets=q_offsets,
+                k_offsets=k_offsets)
     rows, heads = call.extents("q", 2)
     out = call.output("out", out, (rows, heads, call.extents("v", 3)[2]), call.type_of("q"))
     wanted = return_lse or lse is not None
@@ -122,8 +127,9 @@ def attention_varlen(q: Any, k: Any, v: Any, q_offsets: Any, k_offsets: Any, max
     return _with_lse(out, lse, wanted)
 
 
-def attention_qkvpacked(qkv: Any, offsets: Any, head_size: int, max_rows: int, out: Any = None, lse: Any = None, *, causal: bool = False,
-                        window: int = 0, scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+def attention_qkvpacked(qkv: Array, offsets: Array, head_size: int, max_rows: int, out: Optional[Array] = None,
+                        lse: Optional[Array] = None, *, causal: bool = False, window: int = 0,
+                        scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
     """`attention_varlen` with q, k and v of each token and head in one tensor.
 
     qkv       T [TOKENS][H][2 * D + DV]: q, then k, then v; head_size is D
@@ -141,14 +147,16 @@ def attention_qkvpacked(qkv: Any, offsets: Any, head_size: int, max_rows: int, o
     return _with_lse(out, lse, wanted)
 
 
-def attention_kvpacked(q: Any, kv: Any, q_offsets: Any, k_offsets: Any, max_queries: int, out: Any = None, lse: Any = None, *,
-                       causal: bool = False, window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+def attention_kvpacked(q: Array, kv: Array, q_offsets: Array, k_offsets: Array, max_queries: int,
+                       out: Optional[Array] = None, lse: Optional[Array] = None, *, causal: bool = False,
+                       window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
                        stream: Any = None) -> Any:
     """`attention_varlen` with k and v of each token and head in one tensor: kv, T [TK][HKV][D + DV]; q is T [TQ][H][D].
 
     Returns out, T [TQ][H][DV]; with return_lse (out, lse): f32 [H][TQ].
     """
-    call = Call("kiln_attention_forward_kvpacked", "kiln_attention_kvpacked_args", q=q, kv=kv, q_offsets=q_offsets, k_offsets=k_offsets)
+    call = Call("kiln_attention_forward_kvpacked", "kiln_attention_kvpacked_args", q=q, kv=kv, q_offsets=q_offsets,
+                k_offsets=k_offsets)
     rows, heads, size = call.extents("q", 3)
     out = call.output("out", out, (rows, heads, call.extents("kv", 3)[2] - size), call.type_of("q"))
     wanted = return_lse or lse is not None
@@ -159,14 +167,15 @@ def attention_kvpacked(q: Any, kv: Any, q_offsets: Any, k_offsets: Any, max_quer
     return _with_lse(out, lse, wanted)
 
 
-def _gradients(call: Call, dq: Any, dk: Any, dv: Any) -> Tuple[Any, Any, Any]:
-    def like(field: str, given: Any, of: str) -> Any:
+def _gradients(call: Call, dq: Array, dk: Array, dv: Array) -> Tuple[Any, Any, Any]:
+    def like(field: str, given: Array, of: str) -> Any:
         return call.output(field, given, call.tensors[of].shape, call.type_of(of))
     return like("dq", dq, "q"), like("dk", dk, "k"), like("dv", dv, "v")
 
 
-def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, dq: Any = None, dk: Any = None, dv: Any = None, *,
-                       causal: bool = False, deterministic: bool = False, scale: Optional[float] = None,
+def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
+                       dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
+                       deterministic: bool = False, scale: Optional[float] = None,
                        stream: Any = None) -> Tuple[Any, Any, Any]:
     """The gradients of `attention`, from its inputs, its out and lse, and the gradient dout of out, T [B][S][H][DV].
 
@@ -180,22 +189,25 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, dq
     return made
 
 
-def attention_backward_varlen(q: Any, k: Any, v: Any, q_offsets: Any, k_offsets: Any, max_keys: int, out: Any, lse: Any, dout: Any,
-                              dq: Any = None, dk: Any = None, dv: Any = None, *, causal: bool = False, deterministic: bool = False,
-                              max_queries: int = 0, scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any, Any]:
+def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: Array, max_keys: int,
+                              out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
+                              dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
+                              deterministic: bool = False, max_queries: int = 0, scale: Optional[float] = None,
+                              stream: Any = None) -> Tuple[Any, Any, Any]:
     """The gradients of `attention_varlen`. max_keys: keys of the longest sequence, or more; deterministic needs max_queries.
 
     Returns (dq, dk, dv).
     """
-    call = Call("kiln_attention_backward_varlen", "kiln_attention_backward_varlen_args", q=q, k=k, v=v, q_offsets=q_offsets,
-                k_offsets=k_offsets, out=out, lse=lse, dout=dout)
+    call = Call("kiln_attention_backward_varlen", "kiln_attention_backward_varlen_args", q=q, k=k, v=v,
+                q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout)
     made = _gradients(call, dq, dk, dv)
     call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, deterministic=deterministic, scale=scale)
     call.run(stream)
     return made
 
 
-def attention_decode(q: Any, k: Any, v: Any, out: Any = None, lse: Any = None, *, mask: Any = None, lengths: Any = None, splits: int = 0,
+def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
+                     mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
                      scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
     """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
 
@@ -235,14 +247,19 @@ def _rotary(call: Call, rotary: Optional[Rotary]) -> None:
         call.set(rotary=ctypes.pointer(made))
 
 
-def masked_decode(q: Any, k: Any, v: Any, cache: Any, table: Any, lengths: Any, out: Any = None, *, rotary: Optional[Rotary] = None,
-                  scales: Any = None, cache2: Any = None, ring: int = 0, max_length: int = 0, splits: int = 0, q_bias: Any = None,
-                  k_bias: Any = None, v_bias: Any = None, qkv_scales: Any = None, type: Any = None, tasks: Any = None,
-                  key_factors: Any = None, value_factors: Any = None, positions: Any = None, prefix_lengths: Any = None,
-                  positions_after_prefix: bool = False, scale: Optional[float] = None, slopes: Any = None, bias: Any = None,
-                  bucket_bias: Any = None, bucket_distance: int = 0, one_sided_buckets: bool = False, log_scaling: bool = False,
-                  trained_length: int = 0, finished: Any = None, cross: bool = False, beams: int = 0, sources: Any = None,
-                  prompt_lengths: Any = None, out_scale: Any = None, stream: Any = None) -> Any:
+def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, lengths: Array,
+                  out: Optional[Array] = None, *, rotary: Optional[Rotary] = None, scales: Optional[Array] = None,
+                  cache2: Optional[Array] = None, ring: int = 0, max_length: int = 0, splits: int = 0,
+                  q_bias: Optional[Array] = None, k_bias: Optional[Array] = None, v_bias: Optional[Array] = None,
+                  qkv_scales: Optional[Array] = None, type: Any = None, tasks: Optional[Array] = None,
+                  key_factors: Optional[Array] = None, value_factors: Optional[Array] = None,
+                  positions: Optional[Array] = None, prefix_lengths: Optional[Array] = None,
+                  positions_after_prefix: bool = False, scale: Optional[float] = None, slopes: Optional[Array] = None,
+                  bias: Optional[Array] = None, bucket_bias: Optional[Array] = None, bucket_distance: int = 0,
+                  one_sided_buckets: bool = False, log_scaling: bool = False, trained_length: int = 0,
+                  finished: Optional[Array] = None, cross: bool = False, beams: int = 0,
+                  sources: Optional[Array] = None, prompt_lengths: Optional[Array] = None,
+                  out_scale: Optional[Array] = None, stream: Any = None) -> Any:
     """One decoding step of a layer: biases, rotary embedding, attention over a paged cache, and the new token appended to it.
 
     q         T or i8 [R][H][D], k and v [R][HKV][D]: the new tokens' projections, a row each
@@ -252,10 +269,11 @@ def masked_decode(q: Any, k: Any, v: Any, cache: Any, table: Any, lengths: Any, 
     The other arguments each add one thing; include/kiln/ops/decode.h has their shapes.
     Returns out, T [R][H][D]; T is `type`, None: that of q.
     """
-    call = Call("kiln_masked_decode", "kiln_masked_decode_args", q=q, k=k, v=v, table=table, lengths=lengths, q_bias=q_bias,
-                k_bias=k_bias, v_bias=v_bias, qkv_scales=qkv_scales, tasks=tasks, key_factors=key_factors,
-                value_factors=value_factors, positions=positions, prefix_lengths=prefix_lengths, slopes=slopes, bias=bias,
-                bucket_bias=bucket_bias, finished=finished, sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale)
+    call = Call("kiln_masked_decode", "kiln_masked_decode_args", q=q, k=k, v=v, table=table, lengths=lengths,
+                q_bias=q_bias, k_bias=k_bias, v_bias=v_bias, qkv_scales=qkv_scales, tasks=tasks,
+                key_factors=key_factors, value_factors=value_factors, positions=positions,
+                prefix_lengths=prefix_lengths, slopes=slopes, bias=bias, bucket_bias=bucket_bias, finished=finished,
+                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale)
     for field, given in (("cache", cache), ("cache2", cache2), ("scales", scales)):
         if given is not None and cross:
             call.put(field, as_tensor(given))
@@ -263,9 +281,10 @@ def masked_decode(q: Any, k: Any, v: Any, cache: Any, table: Any, lengths: Any, 
             call.inout(field, given)
     out = call.output("out", out, call.extents("q", 3), type or call.type_of("q"))
     _rotary(call, rotary)
-    call.set(ring=ring, max_length=max_length, splits=splits, positions_after_prefix=positions_after_prefix, scale=scale,
-             type=None if type is None else TYPES[type_name(type)], bucket_distance=bucket_distance, one_sided_buckets=one_sided_buckets,
-             log_scaling=log_scaling, trained_length=trained_length, cross=cross, beams=beams)
+    call.set(ring=ring, max_length=max_length, splits=splits, positions_after_prefix=positions_after_prefix,
+             scale=scale, type=None if type is None else TYPES[type_name(type)], bucket_distance=bucket_distance,
+             one_sided_buckets=one_sided_buckets, log_scaling=log_scaling, trained_length=trained_length, cross=cross,
+             beams=beams)
     call.run(stream)
     return out
 
@@ -277,7 +296,7 @@ class MlaPlan:
 
     __slots__ = ("struct", "_owner")
 
-    def __init__(self, struct: MlaPlanStruct, owner: Any):
+    def __init__(self, struct: MlaPlanStruct, owner: Array):
         self.struct = struct
         self._owner = owner
 
@@ -286,9 +305,10 @@ class MlaPlan:
         return "kiln.ops.MlaPlan(%s)" % ", ".join("%s=%d" % (name, getattr(shape, name)) for name, _ in shape._fields_)
 
 
-def mla_plan(lengths: Any = None, *, query_heads: int, queries: int = 1, key_heads: int = 1, batch: Optional[int] = None, topk: int = 0,
-             extra_topk: int = 0, partitions: int = 0, topk_lengths: Any = None, extra_topk_lengths: Any = None, like: Any = None,
-             stream: Any = None) -> MlaPlan:
+def mla_plan(lengths: Optional[Array] = None, *, query_heads: int, queries: int = 1, key_heads: int = 1,
+             batch: Optional[int] = None, topk: int = 0, extra_topk: int = 0, partitions: int = 0,
+             topk_lengths: Optional[Array] = None, extra_topk_lengths: Optional[Array] = None,
+             like: Optional[Array] = None, stream: Any = None) -> MlaPlan:
     """The plan for `mla_decode`, or with topk for `mla_decode_sparse`.
 
     lengths     dense: i32 [batch]: tokens in the cache of each request, including the new ones
@@ -317,14 +337,15 @@ def mla_plan(lengths: Any = None, *, query_heads: int, queries: int = 1, key_hea
     return MlaPlan(made, owner)
 
 
-def _mla_outputs(call: Call, out: Any, lse: Any) -> Tuple[Any, Any]:
+def _mla_outputs(call: Call, out: Array, lse: Array) -> Tuple[Any, Any]:
     batch, queries, heads = call.extents("q", 3)
     return (call.output("out", out, (batch, queries, heads, 512), call.type_of("q")),
             call.output("lse", lse, (batch, heads, queries), "f32"))
 
 
-def mla_decode(plan: MlaPlan, q: Any, cache: Any, table: Any, lengths: Any, out: Any = None, lse: Any = None, *, causal: bool = False,
-               round_scales: bool = False, scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any]:
+def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Array, out: Optional[Array] = None,
+               lse: Optional[Array] = None, *, causal: bool = False, round_scales: bool = False,
+               scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any]:
     """Dense latent decoding over a paged cache.
 
     plan      made for the same lengths
@@ -341,9 +362,12 @@ def mla_decode(plan: MlaPlan, q: Any, cache: Any, table: Any, lengths: Any, out:
     return made
 
 
-def mla_decode_sparse(plan: MlaPlan, q: Any, cache: Any, indices: Any, out: Any = None, lse: Any = None, *, topk_lengths: Any = None,
-                      extra_cache: Any = None, extra_indices: Any = None, extra_topk_lengths: Any = None, sink: Any = None,
-                      round_scales: bool = False, scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any]:
+def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out: Optional[Array] = None,
+                      lse: Optional[Array] = None, *, topk_lengths: Optional[Array] = None,
+                      extra_cache: Optional[Array] = None, extra_indices: Optional[Array] = None,
+                      extra_topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
+                      round_scales: bool = False, scale: Optional[float] = None,
+                      stream: Any = None) -> Tuple[Any, Any]:
     """Latent decoding over lists of slots in the fp8 cache.
 
     plan      with topk
@@ -354,23 +378,27 @@ def mla_decode_sparse(plan: MlaPlan, q: Any, cache: Any, indices: Any, out: Any 
     sink      f32 [query_heads]: a logit that is added to the denominator of out
     Returns (out, lse), as `mla_decode`.
     """
-    call = Call("kiln_mla_decode_sparse", "kiln_mla_decode_sparse_args", q=q, cache=cache, indices=indices, topk_lengths=topk_lengths,
-                extra_cache=extra_cache, extra_indices=extra_indices, extra_topk_lengths=extra_topk_lengths, sink=sink)
+    call = Call("kiln_mla_decode_sparse", "kiln_mla_decode_sparse_args", q=q, cache=cache, indices=indices,
+                topk_lengths=topk_lengths, extra_cache=extra_cache, extra_indices=extra_indices,
+                extra_topk_lengths=extra_topk_lengths, sink=sink)
     made = _mla_outputs(call, out, lse)
     call.set(plan=ctypes.pointer(plan.struct), round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
 
 
-def mla_prefill_sparse(q: Any, kv: Any, indices: Any, out: Any = None, max_logits: Any = None, lse: Any = None, *, topk_lengths: Any = None,
-                       sink: Any = None, scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any, Any]:
+def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array] = None,
+                       max_logits: Optional[Array] = None, lse: Optional[Array] = None, *,
+                       topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
+                       scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any, Any]:
     """Latent prefill: each query token attends to its own list of rows.
 
     q         bf16 [S][H][D], kv bf16 [SKV][D]; D is 576 or 512
     indices   i32 [S][topk]: rows of kv; one outside is masked. topk_lengths i32 [S]; sink f32 [H]
     Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both in base 2.
     """
-    call = Call("kiln_mla_prefill_sparse", "kiln_mla_prefill_sparse_args", q=q, kv=kv, indices=indices, topk_lengths=topk_lengths, sink=sink)
+    call = Call("kiln_mla_prefill_sparse", "kiln_mla_prefill_sparse_args", q=q, kv=kv, indices=indices,
+                topk_lengths=topk_lengths, sink=sink)
     rows, heads = call.extents("q", 2)
     made = (call.output("out", out, (rows, heads, 512), "bf16"), call.output("max_logits", max_logits, (rows, heads), "f32"),
             call.output("lse", lse, (rows, heads), "f32"))
@@ -379,7 +407,8 @@ def mla_prefill_sparse(q: Any, kv: Any, indices: Any, out: Any = None, max_logit
     return made
 
 
-def mla_slots(table: Any, lengths: Any, queries: int, page_size: int, slots: Any = None, *, stream: Any = None) -> Any:
+def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,
+              stream: Any = None) -> Any:
     """The slots of the last `queries` tokens of each request, for every layer's append.
 
     table     i32 [batch][pages per request]; lengths i32 [batch], including the new tokens; page_size: tokens of a page
@@ -392,7 +421,7 @@ def mla_slots(table: Any, lengths: Any, queries: int, page_size: int, slots: Any
     return slots
 
 
-def mla_append(keys: Any, cache: Any, slots: Any = None, *, stream: Any = None) -> Any:
+def mla_append(keys: Array, cache: Array, slots: Optional[Array] = None, *, stream: Any = None) -> Any:
     """Writes rows into a paged cache. keys: bf16 or f16 [N][key_heads][576]; cache: as keys [pages][page size][key_heads][576];
     slots: i32 [N], or [batch][queries] as of `mla_slots`; None: 0, 1, 2 ... Returns cache."""
     call = Call("kiln_mla_append", "kiln_mla_append_args", keys=keys, slots=slots)
@@ -402,7 +431,8 @@ def mla_append(keys: Any, cache: Any, slots: Any = None, *, stream: Any = None) 
     return cache
 
 
-def mla_quantize(keys: Any, cache: Any, slots: Any = None, *, full_scales: bool = False, stream: Any = None) -> Any:
+def mla_quantize(keys: Array, cache: Array, slots: Optional[Array] = None, *, full_scales: bool = False,
+                 stream: Any = None) -> Any:
     """Writes rows into the fp8 cache. keys: bf16 or f16 [N][576]; cache: u8, i8 or e4m3 [pages][page size][656]; slots as of
     `mla_append`; full_scales: scales stay f32, else they are rounded to bf16. Returns cache."""
     call = Call("kiln_mla_quantize", "kiln_mla_quantize_args", keys=keys, slots=slots)
@@ -413,7 +443,8 @@ def mla_quantize(keys: Any, cache: Any, slots: Any = None, *, full_scales: bool 
     return cache
 
 
-def mla_dequantize(cache: Any, slots: Any = None, keys: Any = None, *, round_scales: bool = False, stream: Any = None) -> Any:
+def mla_dequantize(cache: Array, slots: Optional[Array] = None, keys: Optional[Array] = None, *,
+                   round_scales: bool = False, stream: Any = None) -> Any:
     """Reads rows of the fp8 cache. Returns keys, bf16 [N][576]; slots as of `mla_append`, None: all that the cache has."""
     call = Call("kiln_mla_dequantize", "kiln_mla_dequantize_args", cache=cache, slots=slots)
     call.as_list("slots")
@@ -427,8 +458,8 @@ def mla_dequantize(cache: Any, slots: Any = None, keys: Any = None, *, round_sca
 
 # ---- the small operators. Tensors [M][N] may have any number of dimensions: they are rows of the last one
 
-def _norm(name: str, x: Any, out: Any, residual: Any, weight: Any, bias: Any, sum: Any, out_scale: Any, eps: float, type: Any,
-          return_sum: bool, stream: Any) -> Any:
+def _norm(name: str, x: Array, out: Array, residual: Array, weight: Array, bias: Array, sum: Array, out_scale: Array,
+          eps: float, type: Any, return_sum: bool, stream: Any) -> Any:
     call = Call(name, "kiln_norm_args", x=x, residual=residual, weight=weight, bias=bias)
     shape, of = call.tensors["x"].shape, call.type_of("x")
     out = call.output("out", out, shape, type or of)
@@ -444,8 +475,10 @@ def _norm(name: str, x: Any, out: Any, residual: Any, weight: Any, bias: Any, su
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def rms_norm(x: Any, weight: Any = None, out: Any = None, *, residual: Any = None, bias: Any = None, sum: Any = None,
-             out_scale: Any = None, eps: float = 1e-6, type: Any = None, return_sum: bool = False, stream: Any = None) -> Any:
+def rms_norm(x: Array, weight: Optional[Array] = None, out: Optional[Array] = None, *,
+             residual: Optional[Array] = None, bias: Optional[Array] = None, sum: Optional[Array] = None,
+             out_scale: Optional[Array] = None, eps: float = 1e-6, type: Any = None, return_sum: bool = False,
+             stream: Any = None) -> Any:
     """RMS norm of rows: s / sqrt(mean(s^2) + eps) * weight + bias of s = x + residual.
 
     x, residual  T [M][N], N up to 16384; weight, bias T [N]; or None
@@ -455,14 +488,15 @@ def rms_norm(x: Any, weight: Any = None, out: Any = None, *, residual: Any = Non
     return _norm("kiln_rms_norm", x, out, residual, weight, bias, sum, out_scale, eps, type, return_sum, stream)
 
 
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, out: Any = None, *, residual: Any = None, sum: Any = None,
-               out_scale: Any = None, eps: float = 1e-5, type: Any = None, return_sum: bool = False, stream: Any = None) -> Any:
+def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] = None, out: Optional[Array] = None, *,
+               residual: Optional[Array] = None, sum: Optional[Array] = None, out_scale: Optional[Array] = None,
+               eps: float = 1e-5, type: Any = None, return_sum: bool = False, stream: Any = None) -> Any:
     """Layer norm of rows: (s - mean) / sqrt(variance + eps) * weight + bias of s = x + residual; all else as for `rms_norm`."""
     return _norm("kiln_layer_norm", x, out, residual, weight, bias, sum, out_scale, eps, type, return_sum, stream)
 
 
-def rotary_embedding(x: Any, positions: Any, *, rotary: Optional[Rotary] = None, trained_length: int = 0, backward: bool = False,
-                     stream: Any = None) -> Any:
+def rotary_embedding(x: Array, positions: Array, *, rotary: Optional[Rotary] = None, trained_length: int = 0,
+                     backward: bool = False, stream: Any = None) -> Any:
     """Turns pairs of each head's elements in place. x: T [tokens][H][D]; positions: i32 [tokens]; rotary: "halves",
     "interleaved", "yarn" or "llama3"; backward: by the opposite angle. Returns x."""
     call = Call("kiln_rotary_embedding", "kiln_rotary_embedding_args")
@@ -474,7 +508,8 @@ def rotary_embedding(x: Any, positions: Any, *, rotary: Optional[Rotary] = None,
     return x
 
 
-def activate(gate: Any, up: Any = None, out: Any = None, *, activation: str = "silu", stream: Any = None) -> Any:
+def activate(gate: Array, up: Optional[Array] = None, out: Optional[Array] = None, *, activation: str = "silu",
+             stream: Any = None) -> Any:
     """out = activation(gate) * up, T [M][N]; up None: 1. Returns out. activation as for `gemm`."""
     call = Call("kiln_activate", "kiln_activate_args", gate=gate, up=up)
     out = call.output("out", out, call.tensors["gate"].shape, call.type_of("gate"))
@@ -484,8 +519,8 @@ def activate(gate: Any, up: Any = None, out: Any = None, *, activation: str = "s
     return out
 
 
-def activate_backward(gate: Any, up: Any, dout: Any, dgate: Any = None, dup: Any = None, *, activation: str = "silu",
-                      stream: Any = None) -> Any:
+def activate_backward(gate: Array, up: Array, dout: Array, dgate: Optional[Array] = None, dup: Optional[Array] = None,
+                      *, activation: str = "silu", stream: Any = None) -> Any:
     """The gradients of `activate`, T [M][N]: (dgate, dup); where up is None dgate alone."""
     call = Call("kiln_activate_backward", "kiln_activate_backward_args", gate=gate, up=up, dout=dout)
     shape, of = call.tensors["gate"].shape, call.type_of("gate")
@@ -498,7 +533,7 @@ def activate_backward(gate: Any, up: Any, dout: Any, dgate: Any = None, dup: Any
     return dgate if dup is None else (dgate, dup)
 
 
-def softmax(x: Any, out: Any = None, *, type: Any = None, stream: Any = None) -> Any:
+def softmax(x: Array, out: Optional[Array] = None, *, type: Any = None, stream: Any = None) -> Any:
     """Softmax of rows. x: T [M][N]; returns out, `type` [M][N]: bf16, f16 or f32; None: T."""
     call = Call("kiln_softmax", "kiln_softmax_args", x=x)
     out = call.output("out", out, call.tensors["x"].shape, type or call.type_of("x"))
@@ -507,7 +542,8 @@ def softmax(x: Any, out: Any = None, *, type: Any = None, stream: Any = None) ->
     return out
 
 
-def cross_entropy(logits: Any, labels: Any, loss: Any = None, lse: Any = None, *, stream: Any = None) -> Tuple[Any, Any]:
+def cross_entropy(logits: Array, labels: Array, loss: Optional[Array] = None, lse: Optional[Array] = None, *,
+                  stream: Any = None) -> Tuple[Any, Any]:
     """loss = lse - logits[label] of rows. logits: T [M][V]; labels: i32 [M], one outside of the row is ignored (loss 0).
     Returns (loss, lse), f32 [M]."""
     call = Call("kiln_cross_entropy", "kiln_cross_entropy_args", logits=logits, labels=labels)
@@ -517,15 +553,18 @@ def cross_entropy(logits: Any, labels: Any, loss: Any = None, lse: Any = None, *
     return made
 
 
-def cross_entropy_backward(logits: Any, labels: Any, lse: Any, dloss: Any, dlogits: Any = None, *, stream: Any = None) -> Any:
+def cross_entropy_backward(logits: Array, labels: Array, lse: Array, dloss: Array, dlogits: Optional[Array] = None, *,
+                           stream: Any = None) -> Any:
     """The gradient of `cross_entropy`, from its inputs, its lse, and dloss, f32 [M]. Returns dlogits, T [M][V]."""
-    call = Call("kiln_cross_entropy_backward", "kiln_cross_entropy_backward_args", logits=logits, labels=labels, lse=lse, dloss=dloss)
+    call = Call("kiln_cross_entropy_backward", "kiln_cross_entropy_backward_args", logits=logits, labels=labels,
+                lse=lse, dloss=dloss)
     dlogits = call.output("dlogits", dlogits, call.tensors["logits"].shape, call.type_of("logits"))
     call.run(stream)
     return dlogits
 
 
-def embedding(table: Any, tokens: Any, out: Any = None, *, scale: float = 1.0, stream: Any = None) -> Any:
+def embedding(table: Array, tokens: Array, out: Optional[Array] = None, *, scale: float = 1.0,
+              stream: Any = None) -> Any:
     """Rows of a table by number, times a factor: table T [V][N], tokens i32 [M]. Returns out, T [M][N]; no such row: zeros."""
     call = Call("kiln_embedding", "kiln_embedding_args", table=table, tokens=tokens)
     out = call.output("out", out, (call.extents("tokens", 1)[0], call.extents("table", 2)[1]), call.type_of("table"))
@@ -534,7 +573,7 @@ def embedding(table: Any, tokens: Any, out: Any = None, *, scale: float = 1.0, s
     return out
 
 
-def argmax(x: Any, index: Any = None, *, stream: Any = None) -> Any:
+def argmax(x: Array, index: Optional[Array] = None, *, stream: Any = None) -> Any:
     """The column of the largest of each row, the first among equals; NaN is the largest. x: T [M][N]. Returns index, i32 [M]."""
     call = Call("kiln_argmax", "kiln_argmax_args", x=x)
     index = call.output("index", index, call.tensors["x"].shape[:-1], "i32")
@@ -544,7 +583,8 @@ def argmax(x: Any, index: Any = None, *, stream: Any = None) -> Any:
     return index
 
 
-def cast_fp8(x: Any, out: Any = None, scales: Any = None, *, group: int = 0, stream: Any = None) -> Tuple[Any, Any]:
+def cast_fp8(x: Array, out: Optional[Array] = None, scales: Optional[Array] = None, *, group: int = 0,
+             stream: Any = None) -> Tuple[Any, Any]:
     """x, T [M][N], is about out * scale, for each row, or each `group` (32, 64, 128 or 256) neighbours in it.
     Returns (out, scales): e4m3 [M][N]; f32 [M], with a group [M][ceil(N / group)]."""
     call = Call("kiln_cast_fp8", "kiln_cast_fp8_args", x=x)
@@ -556,7 +596,7 @@ def cast_fp8(x: Any, out: Any = None, scales: Any = None, *, group: int = 0, str
     return out, scales
 
 
-def hadamard(x: Any, out: Any = None, *, stream: Any = None) -> Any:
+def hadamard(x: Array, out: Optional[Array] = None, *, stream: Any = None) -> Any:
     """The Walsh-Hadamard transform of rows, in natural order, not normalised. x: T [M][N], N a power of two from 2 to 32768.
     Returns out, T [M][N]."""
     call = Call("kiln_hadamard", "kiln_hadamard_args", x=x)
@@ -566,7 +606,8 @@ def hadamard(x: Any, out: Any = None, *, stream: Any = None) -> Any:
     return out
 
 
-def conv2d(x: Any, filter: Any, out: Any = None, *, stride: int = 1, dilation: int = 1, pad: int = 0, stream: Any = None) -> Any:
+def conv2d(x: Array, filter: Array, out: Optional[Array] = None, *, stride: int = 1, dilation: int = 1, pad: int = 0,
+           stream: Any = None) -> Any:
     """A convolution of images, channels last: x T [images][H][W][C], filter T [KH][KW][C][F].
     Returns out, T [images][OH][OW][F], OH = (H + 2 pad - dilation (KH - 1) - 1) / stride + 1, OW alike."""
     call = Call("kiln_conv2d", "kiln_conv2d_args", x=x, filter=filter)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Kernels from files and texts on NumPy's arrays: calls, outputs, messages, what a kernel tells of itself."""
 import ctypes
-import os
 import threading
 import unittest
 
@@ -23,7 +22,12 @@ kernel scale<type T = f32>(in T X[M][N], out T Y[M][N], optional in f32 W[N], f3
     }
     Y[m][n*64 +: 64] = x;
 }
-kernel split(in strided f32 X[M][N], out f32 LEFT[M], out f32 RIGHT[M]) { grid (m : M); LEFT[m] = X[m][0]; RIGHT[m] = X[m][N - 1]; }
+kernel split(in strided f32 X[M][N], out f32 LEFT[M], out f32 RIGHT[M])
+{
+    grid (m : M);
+    LEFT[m] = X[m][0];
+    RIGHT[m] = X[m][N - 1];
+}
 operator twice(in f32 X[M][N], out f32 Y[M][N], f32 a)
 {
     temp f32 Z[M][N];
@@ -109,7 +113,8 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal((left, right), (wide[::2, 3], wide[::2, 8]))
         left, _ = self.split(wide[::-1, ::-1])
         np.testing.assert_array_equal(left, wide[::-1, -1])
-        self.fails("bad shape", "'X' must be contiguous: dimension 0 has stride 20, expected 6", self.scale, wide[:, :6], a=1, mode=0)
+        self.fails("bad shape", "'X' must be contiguous: dimension 0 has stride 20, expected 6",
+                   self.scale, wide[:, :6], a=1, mode=0)
 
     def test_empty_tensors(self):
         self.assertEqual(self.scale(np.zeros((0, 7), "f4"), a=1, mode=0).shape, (0, 7))
@@ -125,7 +130,8 @@ class Calls(unittest.TestCase):
 
     def test_messages_are_kilns(self):
         x, y = x_of(2, 6), np.zeros((2, 6), "f4")
-        self.fails("bad shape", "scale: 'N' of 'Y' (dimension 1) is 5, but 'X' has N = 6", self.scale, x, y[:, :5].copy(), None, 1, 0)
+        self.fails("bad shape", "scale: 'N' of 'Y' (dimension 1) is 5, but 'X' has N = 6",
+                   self.scale, x, y[:, :5].copy(), None, 1, 0)
         self.fails("bad type", "scale: 'X' is a tensor of f64, expected f32", self.scale, x.astype("f8"), y, None, 1, 0)
         self.fails("bad shape", "scale: 'X' has rank 1, expected 2", self.scale, x[0], y, None, 1, 0)
         self.fails("bad shape", "mode is not negative", self.scale, x, y, None, 1, -1)

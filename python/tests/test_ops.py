@@ -129,9 +129,9 @@ class Attention(unittest.TestCase):
 
 class Latent(unittest.TestCase):
     def test_a_step_of_dense_decoding(self):
-        batch, heads, page, pages = 2, 16, 16, 2
+        batch, heads, page = 2, 16, 16
         table, lengths = np.array([[1, 3], [2, 0]], "i4"), np.array([20, 7], "i4")
-        rows, keys, q = normal(4, page, 576).astype("f2"), normal(batch, 1, 576).astype("f2"), normal(batch, 1, heads, 576).astype("f2")
+        rows, keys, q = (normal(*shape).astype("f2") for shape in ((4, page, 576), (batch, 1, 576), (batch, 1, heads, 576)))
         cache = rows.reshape(4, page, 1, 576)
         slots = ops.mla_slots(table, lengths, 1, page)
         np.testing.assert_array_equal(slots, [[3 * page + 3], [2 * page + 6]])
