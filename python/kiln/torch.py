@@ -64,8 +64,10 @@ def _attention_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
 
 
 _operator("attention_backward",
-          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, bool causal, float? scale) -> (Tensor, Tensor, Tensor)",
-          lambda q, k, v, out, lse, dout, causal, scale: ops.attention_backward(q, k, v, out, lse, dout, causal=causal, scale=scale),
+          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, bool causal, float? scale) "
+          "-> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, out, lse, dout, causal, scale: ops.attention_backward(
+              q, k, v, out, lse, dout, causal=causal, scale=scale),
           lambda q, k, v, out, lse, dout, causal, scale: tuple(_like(t, *t.shape) for t in (q, k, v)))
 _attention = _operator(
     "attention", "(Tensor q, Tensor k, Tensor v, bool causal, int window, float? scale) -> (Tensor, Tensor)",
@@ -165,8 +167,8 @@ def _fake_gemm(a: Tensor, b: Tensor, bias: Any, residual: Any, transpose_a: bool
 
 
 _gemm = _operator(
-    "gemm", "(Tensor a, Tensor b, Tensor? bias, Tensor? residual, bool transpose_a, bool transpose_b, str? activation, float scale, "
-    "ScalarType? dtype) -> Tensor",
+    "gemm", "(Tensor a, Tensor b, Tensor? bias, Tensor? residual, bool transpose_a, bool transpose_b, str? activation, "
+    "float scale, ScalarType? dtype) -> Tensor",
     lambda a, b, bias, residual, transpose_a, transpose_b, activation, scale, dtype: ops.gemm(
         a, b, bias=bias, residual=residual, transpose_a=transpose_a, transpose_b=transpose_b, activation=activation, scale=scale,
         type=dtype),
@@ -187,8 +189,10 @@ def _fake_rows(x: Tensor, *rest: Any) -> Tensor:
 
 
 _norm_schema = "(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor"
-_rms_norm = _operator("rms_norm", _norm_schema, lambda x, weight, bias, eps: ops.rms_norm(x, weight, bias=bias, eps=eps), _fake_rows)
-_layer_norm = _operator("layer_norm", _norm_schema, lambda x, weight, bias, eps: ops.layer_norm(x, weight, bias, eps=eps), _fake_rows)
+_rms_norm = _operator("rms_norm", _norm_schema,
+                      lambda x, weight, bias, eps: ops.rms_norm(x, weight, bias=bias, eps=eps), _fake_rows)
+_layer_norm = _operator("layer_norm", _norm_schema,
+                        lambda x, weight, bias, eps: ops.layer_norm(x, weight, bias, eps=eps), _fake_rows)
 
 
 def rms_norm(x: Tensor, weight: Optional[Tensor] = None, *, bias: Optional[Tensor] = None, eps: float = 1e-6) -> Tensor:
