@@ -76,7 +76,7 @@ class _Built:
         check(lib.kiln_kernel_parameter(self.handle, index, p))
         return Parameter(p.name.decode(), _KINDS[p.kind], TYPE_NAMES[p.type], p.rank, p.reads, p.writes, p.optional, p.strided)
 
-    def __del__(self) -> None:
+    def __del__(self, lib: Any = lib) -> None:  # which is gone from the module when the interpreter ends
         if getattr(self, "handle", None):
             lib.kiln_kernel_free(self.handle)
 
@@ -259,7 +259,7 @@ class Program:
     def __repr__(self) -> str:
         return "kiln.Program(%r)" % self.path
 
-    def __del__(self) -> None:
+    def __del__(self, lib: Any = lib) -> None:
         if getattr(self, "_handle", None):
             lib.kiln_program_free(self._handle)
 

@@ -181,17 +181,23 @@ class _ManagedVersioned(ctypes.Structure):
 _exported: dict = {}                            # address of a managed tensor: what keeps its memory, and its own deleter
 
 
+# Both may be called while the interpreter ends and modules are emptied: they hold what they use, and are never freed.
 @_Deleter
-def _delete(address: int) -> None:
-    _, own_deleter = _exported.pop(address)
+def _delete(address: int, exported: dict = _exported) -> None:
+    _, own_deleter = exported.pop(address)
     own_deleter(address)
 
 
 @_Destructor
-def _drop_capsule(capsule: int) -> None:        # one that nobody took
-    for name in (_PLAIN, _VERSIONED):
-        if _capsule_is_valid(capsule, name):
-            _delete(_raw_pointer(capsule, name))
+def _drop_capsule(capsule: int, names: tuple = (_PLAIN, _VERSIONED), is_valid: Any = _capsule_is_valid,
+                  pointer: Any = _raw_pointer, delete: Any = _delete) -> None:      # one that nobody took
+    for name in names:
+        if is_valid(capsule, name):
+            delete(pointer(capsule, name))
+
+
+for _callback in (_delete, _drop_capsule):
+    ctypes.pythonapi.Py_IncRef(py_object(_callback))
 
 
 def _make_capsule(tensor: Tensor, versioned: bool) -> Any:
@@ -493,7 +499,7 @@ class _Memory:
         check(lib.kiln_alloc(self.device, max(n, 1), ctypes.byref(made)))
         self.address = made.value
 
-    def __del__(self) -> None:
+    def __del__(self, lib: Any = lib) -> None:  # which is gone from the module when the interpreter ends
         if getattr(self, "address", None):
             lib.kiln_stream_wait(self.device, None)         # queued work may still use it
             lib.kiln_free(self.device, self.address)
