@@ -14,13 +14,15 @@ at once; no call holds Python's lock while Kiln works.
 """
 from __future__ import annotations
 
-from ._library import Error, lib as _lib, open_device as _open_device, version as __version__
+from typing import Any as _Any
+
+from ._library import Error, check as _check, lib as _lib, open_device as _open_device, version as __version__
 from ._program import Kernel, Parameter, Program, kernel, load
-from ._tensor import Tensor, empty, tensor
+from ._tensor import Tensor, _native_stream, empty, tensor, wrap_stream as _wrap_stream
 from . import ops
 
 __all__ = ["Error", "Kernel", "Parameter", "Program", "Tensor", "describe", "device_count", "empty", "kernel", "load", "ops",
-           "set_threads", "tensor"]
+           "set_threads", "tensor", "wait"]
 
 
 def device_count(kind: str) -> int:
@@ -31,6 +33,15 @@ def device_count(kind: str) -> int:
 def describe(device: str = "cpu") -> str:
     """What a device is: "NVIDIA H200, sm_90, 132 SMs". Error: there is no such device."""
     return _lib.kiln_device_describe(_open_device(device)).decode()
+
+
+def wait(device: str, stream: _Any = None) -> None:
+    """Waits until all work on a stream is done; None: the default stream.
+
+    Error: what went wrong in that work, with its place in the source: an `assert`, or a violation in a build with `check`
+    ("trapped"), or the driver's ("device failed").
+    """
+    _check(_lib.kiln_stream_wait(_open_device(device), _wrap_stream(device, 0 if stream is None else _native_stream(stream))))
 
 
 def set_threads(threads: int) -> None:

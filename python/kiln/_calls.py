@@ -114,7 +114,7 @@ _checks = False
 
 def check_values(on: bool) -> None:
     """Whether calls from here on check lengths, pages and offsets in GPU memory before they use them, by kernels that trap: a
-    `kiln.Error` of a later call or wait. On the CPU they always do, and the call itself fails ("trapped")."""
+    `kiln.Error` of `kiln.wait`. On the CPU they always do, and the call itself fails ("trapped")."""
     global _checks
     _checks = bool(on)
 

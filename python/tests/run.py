@@ -20,6 +20,7 @@ def main(arguments):
         sys.path.insert(0, os.path.dirname(HERE))
     sys.path.insert(0, HERE)
     sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"        # nor do those that tests start
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames(arguments) if arguments else loader.discover(HERE)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2 if arguments else 1).run(suite)

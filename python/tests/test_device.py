@@ -66,6 +66,11 @@ class Device(unittest.TestCase):
         with self.assertRaises(AttributeError):
             self.on_gpu.__array_interface__
 
+    def test_waiting(self):
+        kiln.kernel(SOURCE, "scale")(self.on_gpu, a=2)
+        kiln.wait("cuda:0")
+        kiln.wait("cuda:0", 1)
+
     def test_memory_of_two_devices(self):
         with self.assertRaises(kiln.Error) as caught:
             kiln.kernel(SOURCE, "scale")(self.on_gpu, self.x, 2)
@@ -82,7 +87,7 @@ class Emulated(unittest.TestCase):
         done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "test_device"], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=dict(os.environ, KILN_CUDA=EMULATOR, KILN_NVRTC=EMULATOR), timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("3 of 3 passed", done.stdout)
+        self.assertIn("4 of 4 passed", done.stdout)
 
 
 if kiln.device_count("cuda"):
