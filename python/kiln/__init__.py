@@ -39,7 +39,7 @@ def wait(device: str, stream: _Any = None) -> None:
     """Waits until all work on a stream is done; None: the default stream.
 
     Error: what went wrong in that work, with its place in the source: an `assert`, or a violation in a build with `check`
-    ("trapped"), or the driver's ("device failed").
+    ("trapped"), or the driver's ("device failed"). After that this process can use that GPU no more.
     """
     _check(_lib.kiln_stream_wait(_open_device(device), _wrap_stream(device, 0 if stream is None else _native_stream(stream))))
 
