@@ -251,7 +251,7 @@ kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedd
                            { IN, "tokens", a->tokens, 1 << KILN_I32, "[M]" },
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
-    if (!status) status = call_scale(&call, a->scale == 0 ? NULL : &a->scale, 1, &scale);
+    if (!status) status = call_scale(&call, a->scale, 1, &scale);
     if (!status) status = call_kernel(&call, "nn/embedding.tile", "embedding", "T=%s", kiln_type_name(a->table->type));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));

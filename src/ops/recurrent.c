@@ -61,7 +61,7 @@ static int group_of(const Call *call, const char *groups)
     return (int)(call_extent(call, "H") / call_extent(call, groups));
 }
 
-static kiln_status check_attention(const Call *call, double given, double *scale)
+static kiln_status check_attention(const Call *call, const double *given, double *scale)
 {
     kiln_status status = check_size(call, "DK", SIZE_STEP);
     if (!status) status = check_size(call, "DV", SIZE_STEP);
@@ -103,7 +103,8 @@ static void bind_batch(Call *call, const kiln_tensor *offsets)
 
 static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
 {
-    return call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", offsets, "OFFSET", kernel);
+    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
+                              kernel, "%s", "");
 }
 
 // The offsets, tensor i of the call, stay inside the tensors. With `sizing` the kernel that looks is built.

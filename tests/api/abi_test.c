@@ -152,6 +152,11 @@ static void sizes_of_build_options(void **state)
     options = KILN_ARGS(kiln_build_options);
     assert_int_equal(kiln_ops_open(device, &options, &more), KILN_OK);
     kiln_ops_close(more);
+    assert_int_equal(kiln_kernel_build(device, program, "k", NULL, NULL, &kernel), KILN_OK);
+    kiln_parameter parameter = { .struct_size = 8 };
+    assert_int_equal(kiln_kernel_parameter(kernel, 0, &parameter), KILN_BAD_ARGUMENT);
+    check_message("kiln_kernel_parameter", 8, sizeof parameter, false);
+    kiln_kernel_free(kernel);
     kiln_program_free(program);
 }
 

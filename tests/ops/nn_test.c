@@ -264,7 +264,8 @@ static void embedding(void **state)
                  *const out = result(KILN_F16, 9, 72);
     const kiln_tensor *const y = host_result(out);
     done(kiln_embedding(
-        ops, NULL, &(kiln_embedding_args){ .table = of(table), .tokens = of(tokens), .out = of(out), .scale = 8 }));
+        ops, NULL,
+        &(kiln_embedding_args){ .table = of(table), .tokens = of(tokens), .out = of(out), .scale = &(double){ 8 } }));
     const kiln_arg args[] = { KILN_TENSOR(host_copy(table)), KILN_TENSOR(host_copy(tokens)), KILN_TENSOR(y),
                               KILN_FLOAT(8) };
     run_reference("nn/embedding.tile", "embedding", "T=f32", args, 4);

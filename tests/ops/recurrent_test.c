@@ -443,7 +443,7 @@ static void what_is_refused(void **state)
     FAILS(args.final_states = of(wrong), KILN_BAD_TYPE, "'final_states' is a tensor of bf16, expected f32");
     FAILS(args.offsets = of(falling), KILN_BAD_SHAPE, "dimension 0 of 'q' is 2, expected 1");
     FAILS(args.k = three; args.q = three, KILN_BAD_SHAPE, "2 heads (of 'v') are not a multiple of 3 (of 'k')");
-    FAILS(args.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
+    FAILS(args.scale = &(double){ -1 }, KILN_BAD_ARGUMENT, "'scale' is -1");
     FAILS((void)0, KILN_BAD_ARGUMENT, "gdn_forward: needs a workspace of");
 #undef FAILS
     kiln_gdn_step_args step = { .q = of(w.q),

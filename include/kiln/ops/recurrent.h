@@ -47,7 +47,7 @@ typedef struct kiln_gdn_args {
     const kiln_tensor *out;          /* out  T [B][S][H][DV]: o */
     const kiln_tensor *final_states; /* out  f32 or T [N][H][DK][DV]: the states after the last token; NULL: not wanted */
     bool    normalize;               /* q and k are divided by sqrt(|q|^2 + 1e-6) and sqrt(|k|^2 + 1e-6) */
-    double  scale;                   /* > 0; 0: 1/sqrt(DK) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
     void   *workspace;               /* kiln_gdn_forward_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_gdn_args;
@@ -67,7 +67,7 @@ typedef struct kiln_gdn_step_args {
     const kiln_tensor *states;       /* inout f32 or T [M][H][DK][DV] */
     const kiln_tensor *out;          /* out  T [B][R][H][DV] */
     bool    normalize;
-    double  scale;                   /* > 0; 0: 1/sqrt(DK) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
 } kiln_gdn_step_args;
 
 KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *args);
@@ -85,7 +85,7 @@ typedef struct kiln_linear_attention_args {
     const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
     const kiln_tensor *out;          /* out  T [B][S][H][DV] */
     const kiln_tensor *final_states; /* out  f32 or T [N][H][DK][DV]; NULL: not wanted */
-    double  scale;                   /* > 0; 0: 1/sqrt(DK) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
     void   *workspace;               /* kiln_linear_attention_forward_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_linear_attention_args;
@@ -105,7 +105,7 @@ typedef struct kiln_linear_attention_step_args {
     const kiln_tensor *to;           /* in   i32 [B][R]; NULL: in place */
     const kiln_tensor *states;       /* inout f32 or T [M][H][DK][DV] */
     const kiln_tensor *out;          /* out  T [B][R][H][DV] */
-    double  scale;                   /* > 0; 0: 1/sqrt(DK) */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
 } kiln_linear_attention_step_args;
 
 KILN_API kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *args);
