@@ -86,6 +86,7 @@ static const Case cases[] = {
     { "conv/conv2d.tile", "conv2d", { INT("C", 3) }, 1, 90, { "load_raw<8>(v_held, ", "mbar_expect_more(", "tma_load_im2col_4d(" }, "v_X_v", true },
     { "conv/conv2d.tile", "conv2d", { { .name = "Y", .kind = BIND_STRIDED }, { .name = "X", .kind = BIND_STRIDED } }, 2, 90,
       { "shuffle_from(v_line_at", "transpose_quad(v_quad", "store_words<8>(v_quad" }, "v_Y[math_any_div", true },
+    { "topk/indexer.tile", "indexer_logits", { { .name = "Q", .kind = BIND_STRIDED } }, 1, 90, { "tma_load_3d(shared_address(v_q)" }, NULL, true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 // clang-format on
