@@ -11,7 +11,7 @@ enum {
     PAGE_MAX = 256, // tokens
     FEW_ROWS = 16,  // of a tile: a request's queries times the heads of a group
     SOME_ROWS = 64,
-    MANY_ROWS = 128, // requests have several tiles
+    MANY_ROWS = 128, // where requests have several tiles
     SPLITS_MAX = 65536,
     TABLE = 3, // places in the table of wants
     LENGTHS = 4,
@@ -56,15 +56,36 @@ static int64_t most_queries(const Call *call, const kiln_paged_attention_args *a
     return a->max_queries && a->max_queries < TQ ? a->max_queries : TQ;
 }
 
-static int64_t choose_splits(const Call *call, const kiln_paged_attention_args *a, int64_t queries, int rows)
+// The tiles of a call: rows of one, whether requests may have several, keys of a step.
+typedef struct Tiles {
+    int rows, keys;
+    bool many;
+} Tiles;
+
+// Wide heads leave registers for 128 rows only where nothing is added to scores and keys are fetched as boxes.
+static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
 {
-    const int64_t B = call_extent(call, "B"), HKV = call_extent(call, "HKV"), G = call_extent(call, "H") / HKV;
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), page = call_extent(call, "page size");
+    const int64_t rows = most_queries(call, a) * (call_extent(call, "H") / call_extent(call, "HKV"));
+    const bool is_plain = !a->slopes && !a->sinks && a->softcap == 0 && (64 % page == 0 ? page >= 16 : page % 64 == 0);
+    Tiles t = { .rows = rows <= FEW_ROWS ? FEW_ROWS : SOME_ROWS, .keys = SPLITS_GPU_KEYS, .many = rows > SOME_ROWS };
+    if (t.many && ((D <= 128 && DV <= 128) || is_plain)) {
+        t.rows = MANY_ROWS;
+        if (D + DV <= 320) t.keys = 128;
+    }
+    if (ops_on_cpu(call->ops)) t.keys = SPLITS_CPU_KEYS;
+    return t;
+}
+
+static int64_t choose_splits(const Call *call, const kiln_paged_attention_args *a, const Tiles *t)
+{
+    const int64_t B = call_extent(call, "B"), HKV = call_extent(call, "HKV"), queries = most_queries(call, a);
     const int64_t room = call_extent(call, "pages per request") * call_extent(call, "page size");
+    const int64_t rows = call_extent(call, "TQ") * (call_extent(call, "H") / HKV);
     int64_t keys = a->max_keys && a->max_keys < room ? a->max_keys : room;
     if (a->window && a->window + queries < keys) keys = a->window + queries;
-    const int64_t tiles = rows == MANY_ROWS ? call_extent(call, "TQ") * G / MANY_ROWS + B : B;
-    const bool two = rows < MANY_ROWS && call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128;
-    return attention_splits(call->ops, tiles * HKV, keys, two);
+    const bool two = t->rows < MANY_ROWS && call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128;
+    return attention_splits(call->ops, (t->many ? rows / t->rows + B : B) * HKV, keys, two);
 }
 
 static kiln_status check_attention(Call *call, const kiln_paged_attention_args *a, double *scale)
@@ -101,21 +122,17 @@ static kiln_status prepare_attention(Call *call, const kiln_paged_attention_args
     double scale;
     const kiln_status status = check_attention(call, a, &scale);
     if (status) return status;
-    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), queries = most_queries(call, a);
-    const int64_t G = call_extent(call, "H") / call_extent(call, "HKV");
-    const int rows = queries * G <= FEW_ROWS ? FEW_ROWS : queries * G <= SOME_ROWS ? SOME_ROWS : MANY_ROWS;
-    const int keys = ops_on_cpu(call->ops)                ? SPLITS_CPU_KEYS
-                     : rows == MANY_ROWS && D + DV <= 320 ? 128
-                                                          : SPLITS_GPU_KEYS;
+    const Tiles t = choose_tiles(call, a);
     const kiln_status built =
         call_kernel(call, "attention/paged.tile", "paged_attention",
                     "T=%s, D=%d, DV=%d, G=%d, PS=%d, CAUSAL=%s, WINDOW=%d, CAP=%s, MANY=%s, BM=%d, BN=%d%s%s%s%s",
-                    kiln_type_name(a->q->type), (int)D, (int)DV, (int)G, (int)call_extent(call, "page size"),
-                    yes(a->causal || a->window), (int)a->window, yes(a->softcap > 0), yes(rows == MANY_ROWS), rows,
-                    keys, a->q_offsets ? "" : ", QOffset=none", a->slopes ? "" : ", SLOPE=none",
+                    kiln_type_name(a->q->type), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                    (int)(call_extent(call, "H") / call_extent(call, "HKV")), (int)call_extent(call, "page size"),
+                    yes(a->causal || a->window), (int)a->window, yes(a->softcap > 0), yes(t.many), t.rows, t.keys,
+                    a->q_offsets ? "" : ", QOffset=none", a->slopes ? "" : ", SLOPE=none",
                     a->sinks ? "" : ", SINK=none", a->lse ? "" : ", LSE=none");
     if (built) return built;
-    call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call, a, queries, rows)));
+    call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call, a, &t)));
     call_add(call, KILN_FLOAT(scale));
     call_add(call, KILN_FLOAT(a->softcap > 0 ? a->softcap : 1));
     return KILN_OK;
