@@ -73,7 +73,10 @@ static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
         t.rows = MANY_ROWS;
         if (D + DV <= 320) t.keys = 128;
     }
-    if (ops_on_cpu(call->ops)) t.keys = SPLITS_CPU_KEYS;
+    if (ops_on_cpu(call->ops)) { // whose products have as many rows as there are
+        t.keys = SPLITS_CPU_KEYS;
+        while (!t.many && t.rows > 1 && t.rows / 2 >= rows) t.rows /= 2;
+    }
     return t;
 }
 
