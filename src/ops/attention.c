@@ -77,7 +77,7 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
         status = call_kernel(&call, "attention/forward.tile", "attention_forward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(&call),
                              (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+                             (int)a->window, step_keys(&call), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
@@ -130,7 +130,7 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
     status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
                          "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
                          (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
-                         a->lse ? "" : ", LSE=none");
+                         LACKS(a->lse, "LSE"));
     if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
@@ -364,8 +364,8 @@ static int64_t choose_splits(const Call *call)
     const int64_t processors = ops_processors(call->ops);
     const bool two =
         call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128 && call->tensors[0]->type != KILN_F32;
-    const int64_t splits = ops_on_cpu(call->ops) ? splits_on_cpu(tiles, keys, processors)
-                                                 : splits_on_gpu(tiles, keys, processors, two);
+    const int64_t splits =
+        ops_on_cpu(call->ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, two);
     return splits > 1 ? splits : 1;
 }
 
@@ -391,11 +391,11 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "the device",
                            a->splits);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS,
-                         a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS, LACKS(a->mask, "Mask"),
+                         LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));

@@ -345,12 +345,12 @@ static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a
     int number;
     const char *const cut = fp8_cut(call->ops, a->plan->shape.query_heads, &number);
     // Scales of the 584-byte format are as exact in bf16: one kernel for both.
-    return call_kernel(
-        call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%s%s%s%s%s%s", cut, number, (int)keys,
-        a->round_scales && keys == KILN_MLA_KEY ? "true" : "false", keys == KILN_MLA_KEY ? ", SCALES=none" : "",
-        a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", a->topk_lengths ? "" : ", LIMIT=none",
-        a->sink ? "" : ", SINK=none", a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
-        a->extra_topk_lengths ? "" : ", LIMIT2=none");
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%-s%-s%-s%-s%-s%-s",
+                       cut, number, (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false",
+                       keys == KILN_MLA_KEY ? ", SCALES=none" : "",
+                       a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", LACKS(a->topk_lengths, "LIMIT"),
+                       LACKS(a->sink, "SINK"), LACKS(a->extra_cache, "CACHE2=none, INDEX2"),
+                       LACKS(a->extra_topk_lengths, "LIMIT2"));
 }
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
@@ -470,10 +470,9 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%s%s%s%s", (int)D,
-                             a->base2 ? "true" : "false", a->sink ? "" : ", SINK=none",
-                             a->topk_lengths ? "" : ", LIMIT=none", a->max_logits ? "" : ", TOP=none",
-                             a->lse ? "" : ", LSE=none");
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%-s%-s%-s%-s", (int)D,
+                             a->base2 ? "true" : "false", LACKS(a->sink, "SINK"), LACKS(a->topk_lengths, "LIMIT"),
+                             LACKS(a->max_logits, "TOP"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
