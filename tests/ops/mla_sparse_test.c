@@ -220,6 +220,7 @@ static void check_decode(Case c)
         .extra_indices = numbers_of(&c, extra.indices, &moved[3]), .extra_topk_lengths = extra_lengths, .sink = tensor_of(sink), .out = &out->tensor, .lse = &lse->tensor,
         .round_scales = c.round_scales };
     assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &args, &bytes));
+    assert_int_equal(bytes, decoding_bytes(&plan.shape));
     Array *const workspace = bytes_new(bytes);
     args.workspace = workspace->tensor.data;
     args.workspace_bytes = bytes;

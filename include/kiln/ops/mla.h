@@ -17,6 +17,12 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
+ * Memory for the largest batch serves every smaller one with the same queries and heads: a plan takes
+ *     32 * partitions + 4 * (batch + 1) bytes, and 4 * batch more with topk, each of these rounded up to 256;
+ * and the workspace of a decoding call
+ *     (batch + partitions) * queries * query_heads * 2048 bytes, and as many * 4, both rounded up to 256.
+ * The number of partitions does not depend on the batch.
+ *
  * The fp8 caches are u8, i8 or e4m3, and have a format for each key size:
  *     [pages][page size][656], keys of 576: a token is 512 e4m3 codes, 4 f32 scales, one for each 128 codes, and 64 bf16
  *         values as they are
