@@ -106,7 +106,7 @@ typedef struct kiln_mla_decode_args {
     const kiln_tensor *table;        /* in   i32 [batch][pages per request]: token t of a request is in page table[t / size] */
     const kiln_tensor *lengths;      /* in   i32 [batch]: as planned. At most (pages per request) * (page size) */
     const kiln_tensor *out;          /* out  as q [batch][queries][query_heads][512] */
-    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
+    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries], or NULL */
     bool   causal;                   /* query j sees keys before length - (queries - 1 - j) */
     bool   round_scales;             /* fp8 cache: as in kiln_mla_decode_sparse_args */
     const double *scale;             /* > 0; NULL: 1/sqrt(576) */
@@ -137,7 +137,7 @@ typedef struct kiln_mla_decode_sparse_args {
     const kiln_tensor *sink;         /* in   f32 [query_heads]: a logit, natural and not scaled, that is added to the denominator
                                       *      of out only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [batch][queries][query_heads][512] */
-    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
+    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries], or NULL */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     bool   round_scales;             /* round the scales of the cache to bf16 before use, as some writers expect; else keys are
                                       * the product in f32, rounded once. The same for powers of two */
