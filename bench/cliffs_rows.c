@@ -79,7 +79,7 @@ static const CliffRow rows[] = {
       .build = "T=bf16, DK=128, BV=32",
       .small = "B=1, S=150, H=2, DV=64",
       .large = "B=1, S=1024, H=32, DV=128",
-      .inputs = "input Gate = uniform(-1, 0); input H0, HT, Vn = none; input K, W = uniform(-0.1, 0.1);"
+      .inputs = "input Gate = uniform(-1, 0); input Rk, Offset, H0, HT, Vn = none; input K, W = uniform(-0.1, 0.1);"
                 "tolerance: relative 3e-2, absolute 3e-2;" },
     { .name = "mamba2",
       .file = "linear/mamba2.tile",

@@ -3,8 +3,8 @@
 # setup.sh - install what building and testing need, or say the one line to type.
 # usage: setup.sh build | test
 #   build   a C compiler and cmake: without them it ends with 1
-#   test    cmocka as well; clang with its run-time libraries, and what builds and runs code for ARM, which tests use where
-#           they are there
+#   test    cmocka as well; clang with its run-time libraries, and what builds and runs code for ARM, and python3 with NumPy,
+#           which tests use where they are there
 set -u
 
 missing=
@@ -75,6 +75,12 @@ if [ "${1:-build}" = test ]; then
     if [ -n "$missing" ] && { ! may_install || ! install $missing 2>/dev/null; }; then
         echo "what builds and runs code for ARM is not here: its test skips; to have it, type:"
         echo "    sudo apt-get install -y$missing"
+    fi
+    if ! python3 -c 'import numpy' 2>/dev/null && ! /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+        if ! may_install || ! install python3 python3-numpy 2>/dev/null; then
+            echo "python3 with NumPy is not here: the test of the Python package skips; to have it, type:"
+            echo "    sudo apt-get install -y python3 python3-numpy"
+        fi
     fi
 fi
 exit 0

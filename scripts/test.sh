@@ -10,7 +10,8 @@
 # Generic CUDA code is compiled of a third: few cases of kernels, every case of the language. Other forms of the same code
 # (other instruction sets, with checks) take few cases: code with checks and AVX2 half of the kernels, portable code the
 # other half; of kernels that say the same of tensors laid out in other ways AVX2 and portable code take none, and other
-# forms take none of the language's lists of GPUs' layouts, clusters and sparse products. Thirds and halves change each day
+# forms take none of the lists of GPUs' layouts, clusters and sparse products. The language's cases run as portable C and
+# with checks on the emulated device on one day, as AVX2 and with checks on the CPU on the next. Thirds and halves change daily
 # (TURN and HALF choose), and are printed. With ALL=1 everything takes every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
@@ -39,6 +40,8 @@ if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     brief=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
     others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
     half=${HALF:-$(($(date +%s) / 86400 % 2))}
+    rests='^(language_run_portable|emulated_language_check)$'
+    [ "$half" = 0 ] || rests='^(language_run_avx2|language_run_check)$'
     language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
     language_90=$(echo "$language" | awk -v half="$half" 'NR % 2 == half')
     brief_90=$(echo "$language" | awk -v half="$half" 'NR % 2 != half')
@@ -215,7 +218,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 
 # ---- this build
 
-test_programs() { part programs run_ctest "$build"; }
+test_programs() { part programs run_ctest "$build" ${half:+-E "$rests"}; }
 test_native()   { part kernels-native in_turns "" ""; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }

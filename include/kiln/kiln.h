@@ -29,9 +29,9 @@ extern "C" {
 /* The version of the library at run time; KILN_VERSION is that of the header a program was compiled with. */
 KILN_API const char *kiln_version(void);
 
-/* Structs of arguments and options (kiln_build_options, and kiln_..._args of the operators) may grow at their ends. Their
- * first field is the size of the caller's struct: its sizeof; or 0, which means the size in the library's own header, for
- * programs that are built together with the library. A size that the library does not know is KILN_BAD_ARGUMENT. Bindings,
+/* Structs of arguments and options (kiln_build_options, kiln_parameter, and kiln_..._args of the operators) may grow at their
+ * ends. Their first field is the size of the caller's struct: its sizeof; or 0, which means the size in the library's own
+ * header, for programs that are built together with the library. A size that the library does not know is KILN_BAD_ARGUMENT. Bindings,
  * and programs that must run with later libraries, set the size: by hand, or with KILN_ARGS, which gives a struct that is
  * all zero except for it:
  *     kiln_attention_args args = KILN_ARGS(kiln_attention_args);
@@ -258,6 +258,32 @@ KILN_API kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const
 KILN_API kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
 KILN_API kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
                                       void *workspace, size_t workspace_bytes);
+
+/* ---- what a kernel takes, for programs that do not know its source */
+
+typedef struct kiln_parameter {
+    size_t        struct_size;               /* sizeof, or 0: see KILN_ARGS */
+    const char   *name;                      /* lives as long as the kernel */
+    kiln_arg_kind kind;                      /* of its argument: a tensor; KILN_ARG_INT: an integer or bool; KILN_ARG_FLOAT: either
+                                              * kind of number; KILN_ARG_NONE: bound when the kernel was built, as by LSE=none */
+    kiln_type     type;                      /* of the scalar or the tensor's elements */
+    int           rank;                      /* of a tensor, else 0 */
+    bool          reads, writes;             /* `in`, a scalar: reads; `out`: writes; `inout`: both */
+    bool          optional;                  /* may be bound to none */
+    bool          strided;                   /* takes strides: declared or bound so */
+} kiln_parameter;
+
+/* Fills *parameter with what argument `index` of a launch is, from 0 on.
+ * errors  KILN_BAD_ARGUMENT: a null pointer, an index that is none, a struct_size that the library does not know */
+KILN_API kiln_status kiln_kernel_parameter(const kiln_kernel *kernel, int index, kiln_parameter *parameter);
+
+/* The extents that tensor `index` has to have beside the other arguments: what an output is allocated with.
+ * args    as for a launch; this tensor, and others that are not there yet, are KILN_NONE. Tensors need no data, and nothing is
+ *         checked: the launch does that
+ * shape   room for the parameter's rank
+ * errors  KILN_BAD_SHAPE: an extent depends on what the arguments do not give, and the message says on what;
+ *         KILN_BAD_TYPE: the parameter is no tensor; KILN_BAD_ARGUMENT: a null pointer, a wrong count */
+KILN_API kiln_status kiln_kernel_extents(const kiln_kernel *kernel, const kiln_arg *args, int n_args, int index, int64_t *shape);
 
 /* Sets the number of threads for CPU launches of this process; 0: KILN_THREADS, else as many as the machine has. */
 KILN_API void kiln_set_threads(int threads);

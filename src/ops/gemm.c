@@ -61,9 +61,9 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
         call_kernel(call, "gemm/any.tile", "gemm",
                     "T=%s, TC=%s, TA=%s, TB=%s, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s%s%s",
                     kiln_type_name(g->a->type), kiln_type_name(g->c->type), yes(g->transpose_a), yes(g->transpose_b),
-                    (int)g->activation, choice.rows, choice.columns, choice.depth, choice.stages,
-                    yes(shape.n % 8 == 0), yes(choice.turned), g->bias ? "" : ", BIAS=none", g->residual ? "" : ", RES=none");
-    call_add(call, KILN_FLOAT(g->scale == 0 ? 1 : g->scale));
+                    (int)g->activation, choice.rows, choice.columns, choice.depth, choice.stages, yes(shape.n % 8 == 0),
+                    yes(choice.turned), g->bias ? "" : ", BIAS=none", g->residual ? "" : ", RES=none");
+    call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     call_add(call, KILN_INT(shape.processors));
     call_add(call, KILN_INT(choice.parts));
     return status;
@@ -73,8 +73,7 @@ kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, 
 {
     Call call;
     Batched tensors;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_gemm_workspace_size", ops, args, sizeof *args, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_gemm_workspace_size", ops, args, sizeof *args, bytes);
     if (!status) status = check(&call, args, &tensors);
     if (!status) status = choose(&call, args);
     return status ? status : call_size(&call, bytes);

@@ -134,13 +134,13 @@ kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln
     kiln_status status = call_begin(&call, "kiln_rotary_embedding", ops, a, sizeof *a);
     if (!status) status = check_rotary(&call, a, &r);
     if (!status)
-        status = call_kernel(&call, "nn/rotary.tile", "rotary", "T=%s, D=%d, SIZE=%d, STYLE=%d, BACK=%s",
-                             kiln_type_name(a->x->type), (int)call_extent(&call, "D"), (int)r.size, (int)r.style,
-                             yes(a->backward));
+        status = call_kernel(&call, "nn/rotary.tile", "rotary", "T=%s, D=%d, SIZE=%d, OFFSET=%d, STYLE=%d, BACK=%s",
+                             kiln_type_name(a->x->type), (int)call_extent(&call, "D"), (int)r.size, (int)r.offset,
+                             (int)r.style, yes(a->backward));
     if (status) return status;
-    const kiln_arg numbers[] = { KILN_INT(r.offset),      KILN_FLOAT(r.base),         KILN_FLOAT(r.scale),
-                                 KILN_FLOAT(r.low),       KILN_FLOAT(r.high),         KILN_FLOAT(r.extrapolation),
-                                 KILN_FLOAT(r.magnitude), KILN_INT(a->trained_length) };
+    const kiln_arg numbers[] = { KILN_FLOAT(r.base),         KILN_FLOAT(r.scale),         KILN_FLOAT(r.low),
+                                 KILN_FLOAT(r.high),         KILN_FLOAT(r.extrapolation), KILN_FLOAT(r.magnitude),
+                                 KILN_INT(a->trained_length) };
     for (int i = 0; i < COUNT(numbers); i++) call_add(&call, numbers[i]);
     return call_run(&call, stream, NULL, 0);
 }
@@ -184,6 +184,16 @@ kiln_status kiln_activate_backward(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- rows: softmax, cross entropy, embedding, argmax
 
+// As much of a row as a multiprocessor holds, where that is all of it; of longer ones as much as registers hold.
+static int softmax_columns(const Call *call, kiln_type type)
+{
+    enum { LEAST = 4096, IN_SHARED_MEMORY = 32768, IN_REGISTERS = 32768 }; // elements; bytes of them in registers
+    const int64_t n = call_extent(call, "N");
+    if (ops_on_cpu(call->ops)) return 1024;
+    if (n > IN_SHARED_MEMORY) return IN_REGISTERS / (kiln_type_bits(type) / 8);
+    return n < LEAST ? LEAST : width_of(n);
+}
+
 kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_args *a)
 {
     Call call;
@@ -193,8 +203,8 @@ kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "N", "x");
     if (!status)
-        status = call_kernel(&call, "norm/softmax.tile", "softmax", "T=%s, TY=%s", kiln_type_name(a->x->type),
-                             kiln_type_name(a->out->type));
+        status = call_kernel(&call, "norm/softmax.tile", "softmax", "T=%s, TY=%s, BN=%d", kiln_type_name(a->x->type),
+                             kiln_type_name(a->out->type), softmax_columns(&call, a->x->type));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
@@ -241,7 +251,7 @@ kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedd
                            { IN, "tokens", a->tokens, 1 << KILN_I32, "[M]" },
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
-    if (!status) status = call_scale(&call, a->scale == 0 ? NULL : &a->scale, 1, &scale);
+    if (!status) status = call_scale(&call, a->scale, 1, &scale);
     if (!status) status = call_kernel(&call, "nn/embedding.tile", "embedding", "T=%s", kiln_type_name(a->table->type));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));

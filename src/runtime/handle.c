@@ -33,9 +33,3 @@ void kiln_kernel_free(kiln_kernel *kernel)
 }
 
 const char *kiln_kernel_source(const kiln_kernel *kernel) { return kernel && !kernel->steps ? kernel->source : NULL; }
-int kiln_kernel_parameters(const kiln_kernel *kernel) { return kernel ? kernel->plan->n_params : 0; }
-
-const char *kiln_kernel_parameter_name(const kiln_kernel *kernel, int index)
-{
-    return kernel && index >= 0 && index < kernel->plan->n_params ? kernel->plan->params[index].name : NULL;
-}

@@ -5,6 +5,7 @@
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>
+#include <kiln/ops/recurrent.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,6 +120,21 @@ static void sizes_of_small_operators_arguments(void **state)
     CHECK_CALL(kiln_conv2d_args, kiln_conv2d);
 }
 
+static void sizes_of_recurrent_arguments(void **state)
+{
+    CHECK_CALL(kiln_gdn_args, kiln_gdn_forward);
+    CHECK_CALL(kiln_gdn_step_args, kiln_gdn_step);
+    CHECK_CALL(kiln_linear_attention_args, kiln_linear_attention_forward);
+    CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
+    CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);
+    CHECK_CALL(kiln_mamba2_step_args, kiln_mamba2_step);
+    CHECK_CALL(kiln_causal_conv_args, kiln_causal_conv);
+    CHECK_CALL(kiln_causal_conv_step_args, kiln_causal_conv_step);
+    CHECK_WORKSPACE(kiln_gdn_args, kiln_gdn_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_mamba2_args, kiln_mamba2_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_linear_attention_args, kiln_linear_attention_forward_workspace_size);
+}
+
 static void sizes_of_build_options(void **state)
 {
     kiln_program *program;
@@ -136,6 +152,11 @@ static void sizes_of_build_options(void **state)
     options = KILN_ARGS(kiln_build_options);
     assert_int_equal(kiln_ops_open(device, &options, &more), KILN_OK);
     kiln_ops_close(more);
+    assert_int_equal(kiln_kernel_build(device, program, "k", NULL, NULL, &kernel), KILN_OK);
+    kiln_parameter parameter = { .struct_size = 8 };
+    assert_int_equal(kiln_kernel_parameter(kernel, 0, &parameter), KILN_BAD_ARGUMENT);
+    check_message("kiln_kernel_parameter", 8, sizeof parameter, false);
+    kiln_kernel_free(kernel);
     kiln_program_free(program);
 }
 
@@ -251,6 +272,7 @@ int main(void)
         cmocka_unit_test(sizes_of_latent_arguments),
         cmocka_unit_test(sizes_of_product_arguments),
         cmocka_unit_test(sizes_of_small_operators_arguments),
+        cmocka_unit_test(sizes_of_recurrent_arguments),
         cmocka_unit_test(sizes_of_build_options),
         cmocka_unit_test(versioned_there_and_back),
         cmocka_unit_test(versions_and_flags_of_dlpack),

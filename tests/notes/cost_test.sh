@@ -40,6 +40,8 @@ h100=$(expected --card=H100 --at=M=8192,N=4096 kernels/norm/softmax.tile softmax
 check "an H100" "$((h100 * 10))" -gt "$((one * 12))"
 # A loop whose condition is computed is counted by running its scalars.
 check "a counted while" "$(expected --at=N=1024,K=16384,splits=4 kernels/gemm/gemv.tile gemv_split)" -gt 0
+# What a step loads for the next is not waited for.
+check "a list that is read ahead" -z "$(cost kernels/sparse/decode.tile sparse_decode_paged | grep 'waits .* after = ')"
 # What depends on contents has no time.
 check "an open loop" -z "$(expected --at=B=64,N=32768 kernels/topk/select.tile topk_select)"
 echo "$passed passed, $failed failed, 0 skipped"

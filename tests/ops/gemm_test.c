@@ -52,7 +52,7 @@ static kiln_gemm_args args_of(const Case *c, const Tensors *t)
                              .transpose_a = c->transpose_a,
                              .transpose_b = c->transpose_b,
                              .activation = c->activation,
-                             .scale = c->scale };
+                             .scale = c->scale ? &c->scale : NULL };
 }
 
 static void run(kiln_gemm_args args)
@@ -85,12 +85,20 @@ static void compare(const Case *c, const Tensors *t)
     snprintf(bindings, sizeof bindings, "T=f32, TC=f32, TA=%s, TB=%s, ACT=%d%s%s", c->transpose_a ? "true" : "false",
              c->transpose_b ? "true" : "false", (int)c->activation, bias ? "" : ", BIAS=none",
              t->residual ? "" : ", RES=none");
-    const kiln_arg args[] = { KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_TENSOR(&to), bias ? KILN_TENSOR(bias) : KILN_NONE,
-                              t->residual ? KILN_TENSOR(&residual) : KILN_NONE, KILN_FLOAT(c->scale ? c->scale : 1),
-                              KILN_INT(1), KILN_INT(1) };
+    const kiln_arg args[] = { KILN_TENSOR(&a),
+                              KILN_TENSOR(&b),
+                              KILN_TENSOR(&to),
+                              bias ? KILN_TENSOR(bias) : KILN_NONE,
+                              t->residual ? KILN_TENSOR(&residual) : KILN_NONE,
+                              KILN_FLOAT(c->scale ? c->scale : 1),
+                              KILN_INT(1),
+                              KILN_INT(1) };
     run_reference("gemm/any.tile", "gemm", bindings, args, 8);
     array_fetch(t->c);
-    const double step = c->result == KILN_F32 ? 1e-4 : c->result == KILN_F16 ? 2e-3 : c->result == KILN_BF16 ? 1e-2 : 0.13;
+    const double step = c->result == KILN_F32    ? 1e-4
+                        : c->result == KILN_F16  ? 2e-3
+                        : c->result == KILN_BF16 ? 1e-2
+                                                 : 0.13;
     assert_close("c", t->c, numbers(result), (Tolerance){ step * 4, step, c->result == KILN_E4M3 ? 2e-3 : 1e-4 });
 }
 

@@ -37,7 +37,7 @@ typedef struct kiln_gemm_args {
     const kiln_tensor *residual;     /* in   [Z][M][N]; NULL: none */
     bool    transpose_a, transpose_b;
     kiln_activation activation;
-    double  scale;                   /* 0: 1 */
+    const double *scale;             /* any number; NULL: 1 */
     void   *workspace;               /* kiln_gemm_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_gemm_args;

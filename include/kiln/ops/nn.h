@@ -106,7 +106,7 @@ typedef struct kiln_embedding_args {
     const kiln_tensor *table;        /* in   T [V][N] */
     const kiln_tensor *tokens;       /* in   i32 [M] */
     const kiln_tensor *out;          /* out  T [M][N] */
-    double  scale;                   /* positive; 0: 1 */
+    const double *scale;             /* > 0; NULL: 1 */
 } kiln_embedding_args;
 
 KILN_API kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedding_args *args);

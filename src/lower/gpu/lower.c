@@ -54,6 +54,12 @@ static bool adds_floats(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+static bool find_walk(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op_info(lo, op)->fetched && op_info(lo, op)->im2col;
+    return op->kind == T_FORALL;
+}
+
 // Everything that is decided before anything is printed.
 static bool analyse(Lowering *lo, bool *again)
 {
@@ -89,6 +95,7 @@ static bool analyse(Lowering *lo, bool *again)
     if (lo->gpu->cp_async && !lo->gpu->tma && !lo->kernel->checked) find_multistages(lo);
     lo->fetch_alignment = lo->has_producer ? fetch_alignment(lo) : NULL;
     lo->may_need_elements = lo->fetch_alignment != NULL;
+    each_op(lo, lo->kernel->body, find_walk, &lo->may_step_rows);
     each_op(lo, lo->kernel->body, adds_floats, &lo->adds_floats);
     lo->imbalance = find_imbalance(lo, &lo->in_pairs);
     choose_preloads(lo);

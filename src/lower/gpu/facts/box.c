@@ -36,6 +36,45 @@ typedef struct Along {
     Expr *skip, *rows;
 } Along; // a dimension; NULL: nothing is outside
 
+// The extents of a base's dimensions from `first` on, so many of them, are known: their product; 0: they are not.
+static int64_t product_of_extents(const Buffer *tensor, int first, int n)
+{
+    int64_t product = 1, extent;
+    for (int d = first; d < first + n; d++) {
+        if (!expr_as_int(tensor->shape[d], &extent)) return 0;
+        product *= extent;
+    }
+    return product;
+}
+
+// Rows that count several dimensions of the tensor: whole ones of all but the slowest of these, Qr[m*64 +: 128] of
+// view Qr[S*64][D] = Q[S][64][D].
+static bool through_merged_rows(Lowering *lo, Box *box, Along *along)
+{
+    const Buffer *const view = box->tensor, *const tensor = view->base.buffer;
+    const ViewPairs pairs = common_pair_view(view);
+    const int at = pairs.front, merged = tensor->rank - pairs.front - pairs.back;
+    if (!merges_rows(view) || view->rank != pairs.front + 1 + pairs.back) return false;
+    Expr *const start = box->start[at];
+    const int64_t below = product_of_extents(tensor, at + 1, merged - 1);
+    if (below < 1 || box->width[at] % below != 0 || expr_multiple(start) % below != 0 || !is_not_negative(lo, start))
+        return false;
+    Box inner = { .tensor = (Buffer *)tensor };
+    Along of_base[MAX_RANK] = { 0 };
+    for (int d = 0; d < tensor->rank; d++) {
+        const int v = d <= at ? d : d - (merged - 1);
+        const bool is_inner = d > at && d < at + merged;
+        inner.start[d] = is_inner ? int_const(lo->arena, 0) : box->start[v];
+        inner.width[d] = is_inner ? product_of_extents(tensor, d, 1) : box->width[v];
+        of_base[d] = is_inner ? (Along){ .is_range = true } : along[v];
+    }
+    inner.start[at] = expr_binary(lo->arena, X_DIV, start, int_const(lo->arena, below));
+    inner.width[at] = box->width[at] / below;
+    *box = inner;
+    memcpy(along, of_base, sizeof of_base);
+    return true;
+}
+
 // From subscripts of a view to those of its base.
 static bool through_view(Lowering *lo, Box *box, Along *along)
 {
@@ -193,7 +232,7 @@ bool find_box(Lowering *lo, const Region *region, Box *box)
         if (box->step[d] && (d == region->buffer->rank - 1 || !is_known_at_launch(box->step[d]))) return false;
     }
     if (box_has_steps(box) && box->tensor->kind == BUFFER_VIEW) return false;
-    while (box->tensor->kind == BUFFER_VIEW && through_view(lo, box, along)) {
+    while (box->tensor->kind == BUFFER_VIEW && (through_view(lo, box, along) || through_merged_rows(lo, box, along))) {
     }
     const Buffer *const tensor = box->tensor;
     return is_tensor_of_maps(lo, tensor) && can_hold_boxes(tensor) && along[tensor->rank - 1].is_range &&

@@ -23,6 +23,8 @@ typedef struct Walked {
 typedef struct Im2col {
     int rows, columns, n;         // n: dimensions that are walked
     Walked walked[IM2COL_WALKED]; // the fastest first: a tensor's last but one
+    Expr **subs;                  // of the tensor, of the element (row, column) of the tile
+    Var *row, *column;
 } Im2col;
 
 // What the launch's numbers must be so that there is such a tensor map; NULL: proved.

@@ -217,6 +217,15 @@ bool is_flat_tensor(const Buffer *view)
            (dtype_bits(view->type) >= 8 || expr_equal(view->shape[view->rank - 1], tensor->shape[tensor->rank - 1]));
 }
 
+bool merges_rows(const Buffer *view)
+{
+    const Region *const base = &view->base;
+    if (view->kind != BUFFER_VIEW || base->buffer->kind != BUFFER_TENSOR || !base->buffer->stride[0]) return false;
+    const ViewPairs pairs = common_pair_view(view);
+    return view->type == base->buffer->type && pairs.back > 0 && pairs.front + pairs.back < region_rank(base) &&
+           region_is_whole(base);
+}
+
 // ---- places in the source
 
 // Of a file that is imported: with its name.

@@ -18,6 +18,8 @@ bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer); // or
 bool is_flow(const TileOp *op);                                            // a loop or an if
 // Another shape of a whole tensor: its elements are found as a tensor's of that shape are.
 bool is_flat_tensor(const Buffer *view);
+// A view of all of a tensor with strides whose rows count several of its dimensions, and whose columns are the tensor's.
+bool merges_rows(const Buffer *view);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
 
 // ---- visits

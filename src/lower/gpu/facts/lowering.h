@@ -71,7 +71,7 @@ typedef struct Lowering {
     const GpuTarget *gpu; // what its instructions can do
     LaunchPlan *plan;
     Text *explanation;
-    bool failed; // the kernel is refused, and why was reported
+    bool failed;          // the kernel is refused, and why was reported
     int occupancy;        // CTAs that a multiprocessor holds: as hinted, or as many as have registers
     int groups_wanted;    // of consumers; 0: as hinted
     bool is_last_attempt; // else too few registers are not reported:
@@ -105,6 +105,7 @@ typedef struct Lowering {
     bool has_producer, is_persistent;
     Expr *fetch_alignment;  // Tile IR: the strides that boxes need, of all fetched tensors; NULL: proved
     bool may_need_elements; // the producer also has a path without boxes
+    bool may_step_rows;     // there it copies rows that are walked else (stepped_rows.c)
     int imbalance;          // the coordinate that the order of tiles goes by; -1: none
     bool in_pairs;          // long and short ones
     bool *in_backward_slice;
@@ -161,6 +162,7 @@ typedef struct Lowering {
     bool copies_in_flight;                        // copies by cp.async are not waited for (gather.c)
     int n_alternating;                            // copies that a cluster's CTAs take in turn
     const struct PrefetchedRows *prefetched_rows; // to convert, in registers before their step; NULL: none
+    const struct SteppedRows *stepped_rows;       // of the pipeline at hand; NULL: none (stepped_rows.c)
     TileOp *early_issue;  // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
     bool schedules_waits; // waits for products stay where they are (software_pipeline.c)
 } Lowering;

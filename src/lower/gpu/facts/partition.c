@@ -35,6 +35,59 @@ static bool measure_products(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+// ---- groups that have a part in no product
+
+typedef struct Useful {
+    int groups;
+    bool all, any; // all products divide among so many, some do
+    bool is_open;  // products that others decide of: by hints, by groups that statements are placed on
+} Useful;
+
+// By rows, or else by columns (mma/products.c).
+static bool divides_among(const TileOp *op, int groups)
+{
+    int64_t m = 0, n = 0;
+    const Operand *const a = &op->matmul.a, *const b = &op->matmul.b;
+    return !expr_as_int(region_extent(&a->region, a->transposed), &m) ||
+           !expr_as_int(region_extent(&b->region, !b->transposed), &n) || m > 64 * (groups - 1) ||
+           n % (8 * groups) == 0;
+}
+
+static bool see_product(Lowering *lo, TileOp *op, void *context)
+{
+    Useful *const useful = context;
+    useful->is_open |= op->groups != 0;
+    if (op->kind != T_MATMUL) return op->kind == T_FORALL;
+    const bool divides = divides_among(op, useful->groups);
+    useful->is_open |= op->matmul.dst.buffer->hint != HINT_NONE || op->matmul.meta ||
+                       dtype_bits(op->matmul.a.region.buffer->type) > 16;
+    useful->all = useful->all && divides;
+    useful->any = useful->any || divides;
+    return false;
+}
+
+static Useful see_groups(Lowering *lo, int groups)
+{
+    Useful useful = { .groups = groups, .all = true };
+    each_op(lo, lo->kernel->body, see_product, &useful);
+    return useful;
+}
+
+// Where no product divides among the groups, some would only repeat what others do: there are as many as divide all. More
+// CTAs on a multiprocessor have the warps that were asked for.
+static int leave_out_groups(Lowering *lo, int groups)
+{
+    const Useful asked = see_groups(lo, groups);
+    int n = groups;
+    if (!lo->gpu->tma || lo->kernel->checked || asked.is_open || asked.all || asked.any) return groups;
+    while (n > 1 && !see_groups(lo, n).all) n--;
+    if (lo->kernel->occupancy <= 1) lo->occupancy = (groups + n - 1) / n;
+    note(lo, "no product divides among %d groups: there are %d", groups, n);
+    return n;
+}
+
+// ---- the choice
+
 // warps(n), or one group per 64 rows of the tallest product, at most two.
 void choose_partition(Lowering *lo)
 {
@@ -45,14 +98,12 @@ void choose_partition(Lowering *lo)
     const int most = sizes.products || sizes.pipelines ? CONSUMER_WARPS_MAX : WARPS_MAX;
     if (lo->groups_wanted) warps = 4 * lo->groups_wanted;
     if (warps > most) warps = most;
+    if (!lo->groups_wanted && sizes.products && warps > 4) warps = 4 * leave_out_groups(lo, warps / 4);
     lo->partition = warps < 4 ? (Partition){ 1, warps } : (Partition){ warps / 4, 4 };
 }
 
 // Where statements are placed on groups, their number stays.
-bool may_have_groups(const Lowering *lo, int groups)
-{
-    return !lo->is_specialised && groups >= 1 && groups <= 4;
-}
+bool may_have_groups(const Lowering *lo, int groups) { return !lo->is_specialised && groups >= 1 && groups <= 4; }
 
 int partition_threads(Partition partition) { return partition.groups * partition.warps * WARP_LANES; }
 

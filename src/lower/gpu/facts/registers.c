@@ -112,8 +112,8 @@ static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
     if (lo->has_producer_group) return PRODUCER_REGISTERS;
-    if (lo->may_need_elements)
-        return scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
+    if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) ? FEW_CUTS_REGISTERS : BOXES_REGISTERS;
 }

@@ -5,6 +5,10 @@
 
 #include "lower/gpu/facts/lowering.h"
 
+enum {
+    STEPPING_REGISTERS = 88
+}; // of a producer that copies rows where TMA cannot walk them; leaves 208 to two consumers
+
 typedef struct Shares {
     int producer, consumer;
 } Shares; // of a thread; 0: as compiled

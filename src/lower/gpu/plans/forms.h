@@ -12,6 +12,7 @@ typedef enum PlanForm {
     PLAN_BOXES,    // of its boxes
     PLAN_ROWS,     // rows.h
     PLAN_ROW_ELEMENTS,
+    PLAN_STEPPED_ROWS,
     PLAN_CONVERSION, // convert_layout.h
     PLAN_CONVERSION_PART,
     PLAN_MATRIX_LOAD, // matrix_load.h
@@ -25,6 +26,7 @@ typedef enum StepsForm {
     STEPS_OF_PRODUCER,    // producer.h
     STEPS_MULTISTAGE,     // multistage.h
     STEPS_OF_ROW_INDICES, // rows.h
+    STEPS_OF_STEPPED_ROWS,
 } StepsForm;
 
 #endif

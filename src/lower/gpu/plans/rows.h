@@ -63,4 +63,26 @@ typedef struct RowIndexLoop {
     VEC(StepRows *) rows;
 } RowIndexLoop;
 
+// Rows whose places are made once before a pipeline: a step moves all of them alike. A thread has `lines` rows, and of each
+// every `across`-th piece of so many elements; `units` of them are all.
+typedef struct SteppedRows {
+    StepsForm form; // STEPS_OF_STEPPED_ROWS
+    const TileOp *pipeline, *op;
+    const TileInfo *tile;
+    Buffer *tensor;
+    Var *row, *column;                          // of the tile
+    Expr *of_row[MAX_RANK], *of_step[MAX_RANK]; // the tensor's subscripts are their sums; NULL: 0
+    int rows, columns, lines, across, units, piece;
+} SteppedRows;
+typedef struct SteppedCopy {
+    PlanForm form; // PLAN_STEPPED_ROWS
+    const SteppedRows *rows;
+} SteppedCopy;
+
+enum {
+    STEPPED_ELEMENTS = 8, // of a piece, at most; those that are loaded ahead have a register each
+    STEPPED_LINES = 4     // rows of a thread, at most
+};
+static inline int stepped_registers(const SteppedRows *rows) { return rows->lines * rows->piece; }
+
 #endif

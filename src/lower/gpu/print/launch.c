@@ -29,6 +29,8 @@ static void add_preludes(Printer *pr)
         { "cuda/cluster", lo->shares },
         { "cuda/rows", lo->has_producer_group || lo->has_rows },
         { "cuda/fma", lo->uses_fma },
+        { "cuda/stepped", pr->has_stepped_rows },
+        { "cuda/quads", pr->has_quads },
     };
     // clang-format on
     pr->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));

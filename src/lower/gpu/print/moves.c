@@ -186,23 +186,32 @@ int end_of_mode(Printer *pr, const Iteration *it, int i)
     return divides_rows(pr, it, i) ? pr->row_part : it->layout.mode[i].extent;
 }
 
-int begin_register_loops(Printer *pr, Iteration *it, Nest *nests)
+static LoopForm form_of_loops(const Printer *pr)
 {
     // The producer has few registers and none of them in arrays; the many tests of a --check build shall stay loops.
-    const LoopForm form = pr->lo->role == ROLE_PRODUCER || pr->lo->kernel->checked ? LOOP_NO_UNROLL : LOOP_UNROLL;
-    int depth = 0;
-    for (int i = 0; i < it->n_order - it->n_batched; i++) {
+    return pr->lo->role == ROLE_PRODUCER || pr->lo->kernel->checked ? LOOP_NO_UNROLL : LOOP_UNROLL;
+}
+
+int begin_mode_loops(Printer *pr, Iteration *it, int first, int end, Nest *nests)
+{
+    for (int i = first; i < end; i++) {
         const int d = it->order[i];
         it->mode[d] = loop_new_var(pr->unit, DTYPE_I32, "r");
-        begin_for(pr, &nests[depth++], it->mode[d], i32_const(pr, first_of_mode(pr, it, d)),
-                  i32_const(pr, end_of_mode(pr, it, d)), i32_const(pr, 1), form);
+        begin_for(pr, &nests[i - first], it->mode[d], i32_const(pr, first_of_mode(pr, it, d)),
+                  i32_const(pr, end_of_mode(pr, it, d)), i32_const(pr, 1), form_of_loops(pr));
     }
+    return end - first;
+}
+
+int begin_register_loops(Printer *pr, Iteration *it, Nest *nests)
+{
+    int depth = begin_mode_loops(pr, it, 0, it->n_order - it->n_batched, nests);
     if (it->batch_size && !it->is_loaded) {
         const int first = it->n_batched ? it->layout.mode[it->order[it->n_order - it->n_batched]].extent : 1;
         if (it->chunk < first) {
             it->chunk_begin = loop_new_var(pr->unit, DTYPE_I32, "r");
             begin_for(pr, &nests[depth++], it->chunk_begin, i32_const(pr, 0), i32_const(pr, first),
-                      i32_const(pr, it->chunk), form);
+                      i32_const(pr, it->chunk), form_of_loops(pr));
         }
         begin_block(pr, &nests[depth++]);
         emit_batch(pr, it);
@@ -298,6 +307,14 @@ static void emit_tensor_store(Printer *pr, Iteration *it, int i, const Place *pl
     if (whole == PERHAPS_WHOLE) begin_else(pr, &choice);
     if (whole != ALWAYS_WHOLE) emit_tested_move(pr, "store_words", width, var_of(pr, words), place, first);
     if (whole == PERHAPS_WHOLE) end_nest(pr, &choice);
+}
+
+// Eight elements of 16 bits that a quad has put together.
+void store_quad(Printer *pr, const TileOp *store, Var *words, const Iteration *it)
+{
+    Place place;
+    place_element(pr, store->store.buffer, store->store.subs, it, &place, store->span);
+    emit_tested_move(pr, "store_words", 8, var_of(pr, words), &place, NULL);
 }
 
 void emit_vector_stores(Printer *pr, Iteration *it)

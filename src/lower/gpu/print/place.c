@@ -156,6 +156,65 @@ static void place_local(Printer *pr, Buffer *local, Expr **subs, const Iteration
     }
 }
 
+// ---- rows whose places are made before the loops over columns
+
+typedef struct RowPlace {
+    const Buffer *view;
+    Var *at; // of the row's first element from the tensor's start; -1: the row is outside
+} RowPlace;
+
+// Digits of a number that is not negative are less than what they count to; the highest may be more.
+static Expr *row_is_inside(Printer *pr, const Buffer *view, Expr *row, Expr *const *subs)
+{
+    const Buffer *const tensor = view->base.buffer;
+    Expr *const of_view = inside_test(pr, row, view->shape[0]);
+    return both(pr->lo, of_view, expr_binary(pr->arena, X_LT, subs[0], tensor->shape[0]));
+}
+
+Var *declare_row_at(Printer *pr, const TileOp *store, const Iteration *it)
+{
+    Arena *const a = pr->arena;
+    Buffer *const view = store->store.buffer, *const tensor = view->base.buffer;
+    Expr *subs[MAX_RANK] = { store->store.subs[0], int_const(a, 0) };
+    through_view(pr, view, subs);
+    for (int d = 0; d + 1 < tensor->rank; d++) {
+        Var *const sub = tile_new_var(pr->lo->kernel, VAR_LOCAL, DTYPE_INT, "row_at", store->span);
+        *var_slot(pr, sub) = emit_declare(pr, DTYPE_I64, "row_at", lower_int64(pr, subs[d], it));
+        subs[d] = expr_var(a, sub);
+    }
+    Place place;
+    place_tensor(pr, tensor, subs, it, &place);
+    Expr *const inside = lower_expr(pr, row_is_inside(pr, view, store->store.subs[0], subs), it);
+    return emit_declare(pr, DTYPE_I64, "line_at", expr_select(a, inside, place.at, expr_int(a, DTYPE_I64, -1)));
+}
+
+void enter_row(Printer *pr, const TileOp *store, Var *at)
+{
+    RowPlace *const row = NEW(pr->arena, RowPlace, .view = store->store.buffer, .at = at);
+    pr->row_place = row;
+}
+
+void leave_row(Printer *pr) { pr->row_place = NULL; }
+
+static void place_in_row(Printer *pr, Expr *column, const Iteration *it, Place *place)
+{
+    const RowPlace *const row = pr->row_place;
+    Buffer *const tensor = row->view->base.buffer;
+    const int last = tensor->rank - 1;
+    Expr *subs[MAX_RANK] = { int_const(pr->arena, 0), column };
+    through_view(pr, row->view, subs);
+    Expr *const test = inside_test(pr, subs[last], tensor->shape[last]);
+    place->root = tensor;
+    place->pointer = pr->tensors[tensor->id];
+    place->column = lower_int64(pr, subs[last], it);
+    place->columns = test ? lower_int64(pr, tensor->shape[last], NULL) : NULL;
+    place->at = expr_binary(pr->arena, X_ADD, var_of(pr, row->at), place->column);
+    place->rows_inside = expr_binary(pr->arena, X_GE, var_of(pr, row->at), expr_int(pr->arena, DTYPE_I64, 0));
+    place->inside = both(pr->lo, place->rows_inside, test ? lower_expr(pr, test, it) : NULL);
+}
+
+// ---- elements
+
 // `rows`: what must hold on the way here.
 static void place_in_tensor(Printer *pr, Buffer *tensor, Expr **subs, Expr *rows, const Iteration *it, Place *place)
 {
@@ -190,6 +249,10 @@ void place_element(Printer *pr, Buffer *buffer, Expr **given, const Iteration *i
     Expr *subs[MAX_RANK] = { 0 }, *rows = NULL;
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
+    if (pr->row_place && pr->row_place->view == buffer) {
+        place_in_row(pr, subs[1], it, place);
+        return;
+    }
     for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer)
         leave_view(pr, buffer, subs, &rows, it, place);
     place->root = buffer_root(buffer);

@@ -70,6 +70,10 @@ typedef struct Place {
     // for vectors along the last dimension of a tensor: all but the last dimension's test, and that one's parts
     Expr *rows_inside, *column, *columns;
 } Place;
+// A row's place, of a store to merged rows; between enter_row() and leave_row() all of its elements are in that row.
+Var *declare_row_at(Printer *pr, const TileOp *store, const Iteration *it);
+void enter_row(Printer *pr, const TileOp *store, Var *at);
+void leave_row(Printer *pr);
 void place_element(Printer *pr, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
 bool is_packed_place(const Place *place);
 Expr *element_at(Printer *pr, const Place *place, DType stored);             // what stands there
@@ -97,10 +101,12 @@ int end_of_mode(Printer *pr, const Iteration *it, int mode);
 // Loops over the register modes but the vector's, all loads from tensors of several iterations before the first
 // that uses one; every nest that it opens goes to `nests`. Returns how many.
 int begin_register_loops(Printer *pr, Iteration *it, Nest *nests);
+int begin_mode_loops(Printer *pr, Iteration *it, int first, int end, Nest *nests); // over it->order[first .. end)
 void emit_batch(Printer *pr, Iteration *it);
 void emit_vector_loads(Printer *pr, Iteration *it);
 bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds); // a stored vector's values
 Expr *loaded_element(Printer *pr, const Iteration *it, int i);
+void store_quad(Printer *pr, const TileOp *store, Var *words, const Iteration *it);
 void emit_vector_stores(Printer *pr, Iteration *it);
 
 // ---- masks.c

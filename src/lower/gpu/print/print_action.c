@@ -74,6 +74,7 @@ static void print_plan(Printer *pr, const Action *action)
     case PLAN_TRANSFER: print_copy_transfer(pr, action->print); return;
     case PLAN_ROWS: print_rows(pr, action->print); return;
     case PLAN_ROW_ELEMENTS: print_row_elements(pr, action->print); return;
+    case PLAN_STEPPED_ROWS: print_stepped_copy(pr, action->print); return;
     case PLAN_PIECES: print_pieces(pr, action->print); return;
     case PLAN_STORE: print_store(pr, action->print); return;
     case PLAN_BOXES: print_boxes(pr, action); return;
@@ -178,6 +179,7 @@ static void begin_planned(Printer *pr, const Action *action)
     case STEPS_PRODUCT_LOOP: begin_product_loop(pr, action); return;
     case STEPS_OF_PRODUCER: begin_producer_stages(pr, action); return;
     case STEPS_OF_ROW_INDICES: begin_row_index_loop(pr); return;
+    case STEPS_OF_STEPPED_ROWS: begin_stepped_rows(pr, action); return;
     case STEPS_MULTISTAGE: begin_multistage(pr, action); return;
     }
 }
@@ -190,6 +192,7 @@ static void end_planned(Printer *pr, const Action *action)
     case STEPS_PRODUCT_LOOP: end_product_loop(pr, action); return;
     case STEPS_OF_PRODUCER: end_producer_stages(pr, action); return;
     case STEPS_OF_ROW_INDICES: end_row_index_loop(pr); return;
+    case STEPS_OF_STEPPED_ROWS: end_stepped_rows(pr, action); return;
     case STEPS_MULTISTAGE: end_multistage(pr, action); return;
     }
 }

@@ -184,19 +184,130 @@ static void emit_linear(Printer *pr, TileOp *op, Iteration *it)
 // ---- or each has its elements
 
 // The loop over the vector's elements, each at its own value of the index.
-static void emit_vector(Printer *pr, TileOp *op, Iteration *it)
+static void emit_vector_elements(Printer *pr, TileOp *op, Iteration *it)
 {
     Nest pieces;
     Var *const base = loop_var(pr, it->run);
-    emit_vector_loads(pr, it);
     Var *const v = it->mode[it->vector] = begin_unrolled(pr, &pieces, "v", it->layout.mode[it->vector].extent);
     Expr *const index = expr_binary(pr->arena, X_ADD, var_of(pr, base), cast(pr, base->type, var_of(pr, v)));
     *var_slot(pr, it->run) = emit_declare(pr, base->type, base->name, index);
     emit_iteration(pr, op, it);
     end_nest(pr, &pieces);
     *var_slot(pr, it->run) = base;
+}
+
+static void emit_vector(Printer *pr, TileOp *op, Iteration *it)
+{
+    emit_vector_loads(pr, it);
+    emit_vector_elements(pr, op, it);
     emit_vector_stores(pr, it);
     it->mode[it->vector] = NULL;
+}
+
+// The iterations of the modes at hand.
+static void emit_modes(Printer *pr, TileOp *op, Iteration *it, uint32_t dims)
+{
+    Nest block, guard;
+    begin_block(pr, &block);
+    Expr *const valid = declare_indices(pr, it, dims);
+    if (valid) begin_if(pr, &guard, valid);
+    if (it->vector >= 0) emit_vector(pr, op, it);
+    else emit_iteration(pr, op, it);
+    if (valid) end_nest(pr, &guard);
+    end_nest(pr, &block);
+}
+
+// Of the rows of a warp each lane works out one's place, as the first lane of those that have it would.
+static Var *place_own_row(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    const int down = WARP_LANES / plan->lanes_across;
+    Var *const lane = pr->lane;
+    Expr *number = i32_op(pr, X_DIV, var_of(pr, lane), down);
+    pr->lane = emit_declare(pr, DTYPE_I32, "first_lane",
+                            i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), plan->lanes_across));
+    for (int i = plan->n_row_modes - 1; i >= 0; i--) {
+        const int d = it->order[i], extent = it->layout.mode[d].extent;
+        it->mode[d] = emit_declare(pr, DTYPE_I32, "r", i32_op(pr, X_MOD, number, extent));
+        number = i32_op(pr, X_DIV, number, extent);
+    }
+    declare_indices(pr, it, 1u);
+    Var *const at = declare_row_at(pr, plan->places_rows, it);
+    pr->lane = lane;
+    *var_slot(pr, it->indices[0].var) = NULL;
+    return at;
+}
+
+// From the lane that has worked it out.
+static Var *place_of_row(Printer *pr, const MapPlan *plan, const Iteration *it, Var *own)
+{
+    const int down = WARP_LANES / plan->lanes_across;
+    Expr *number = i32_const(pr, 0);
+    for (int i = 0; i < plan->n_row_modes; i++) {
+        const int d = it->order[i];
+        number = i32_add(pr, i32_mul(pr, number, it->layout.mode[d].extent), var_of(pr, it->mode[d]));
+    }
+    Expr *const from =
+        i32_add(pr, i32_op(pr, X_DIV, var_of(pr, pr->lane), plan->lanes_across), i32_mul(pr, number, down));
+    return emit_declare(pr, DTYPE_I64, "line_at", call_expr(pr, DTYPE_I64, "shuffle_from", 2, var_of(pr, own), from));
+}
+
+// Two neighbours of four blocks of eight columns, each pair a word.
+static Var *emit_pairs(Printer *pr, const MapPlan *plan, Iteration *it, Var *first)
+{
+    Nest block;
+    Var *const words = emit_array(pr, DTYPE_U32, "quad", 4), *const k = begin_unrolled(pr, &block, "k", 4);
+    it->mode[it->order[plan->n_row_modes]] =
+        emit_declare(pr, DTYPE_I32, "r", i32_add(pr, var_of(pr, first), var_of(pr, k)));
+    declare_indices(pr, it, ~1u);
+    emit_vector_loads(pr, it); // there are none; it declares what is stored
+    emit_vector_elements(pr, plan->map, it);
+    it->mode[it->vector] = NULL;
+    emit_call(pr, "join<2>", 2, expr_address(pr->arena, words, var_of(pr, k)), var_of(pr, it->stored[0].values));
+    end_nest(pr, &block);
+    return words;
+}
+
+// Each lane of a quad stores one of four blocks.
+static void emit_quads(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    Nest blocks;
+    const int mode = it->order[plan->n_row_modes];
+    Var *const first = loop_new_var(pr->unit, DTYPE_I32, "r"), *const own = loop_var(pr, it->indices[1].var);
+    begin_for(pr, &blocks, first, i32_const(pr, 0), i32_const(pr, it->layout.mode[mode].extent), i32_const(pr, 4),
+              LOOP_UNROLL);
+    Var *const words = emit_pairs(pr, plan, it, first);
+    emit_call(pr, "transpose_quad", 2, var_of(pr, words), var_of(pr, pr->lane));
+    it->mode[mode] = NULL;
+    Expr *const in_quad = i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, pr->lane), 4), 6); // beside twice that
+    Expr *const column =
+        i32_add(pr, i32_add(pr, thread_part(pr, &it->layout, 1), in_quad), i32_mul(pr, var_of(pr, first), 8));
+    *var_slot(pr, it->indices[1].var) = emit_declare(pr, own->type, own->name, cast(pr, own->type, column));
+    if (!pr->is_muted) store_quad(pr, plan->places_rows, words, it);
+    *var_slot(pr, it->indices[1].var) = NULL;
+    end_nest(pr, &blocks);
+    pr->has_quads = true;
+}
+
+static void emit_columns(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    Nest columns[LAYOUT_MAX_MODES];
+    const int n = begin_mode_loops(pr, it, plan->n_row_modes, it->n_order, columns);
+    emit_modes(pr, plan->map, it, ~1u);
+    end_nests(pr, columns, n);
+}
+
+// Row after row, and each row's columns.
+static void emit_rows(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    Nest rows[LAYOUT_MAX_MODES];
+    Var *const own = place_own_row(pr, plan, it);
+    const int n_rows = begin_mode_loops(pr, it, 0, plan->n_row_modes, rows);
+    declare_indices(pr, it, 1u);
+    enter_row(pr, plan->places_rows, place_of_row(pr, plan, it, own));
+    if (plan->by_quads) emit_quads(pr, plan, it);
+    else emit_columns(pr, plan, it);
+    leave_row(pr);
+    end_nests(pr, rows, n_rows);
 }
 
 // Loops over the register modes, the slowest outermost; all unrolled, so that register arrays become registers.
@@ -206,14 +317,7 @@ static void emit_spread(Printer *pr, TileOp *op, Iteration *it)
     Nest serial[LOOP_INDICES_MAX], modes[2 * LAYOUT_MAX_MODES];
     const int depth = begin_serial_loops(pr, it, serial);
     const int n = begin_register_loops(pr, it, modes);
-    Nest block, guard;
-    begin_block(pr, &block);
-    Expr *const valid = declare_indices(pr, it, ~0u);
-    if (valid) begin_if(pr, &guard, valid);
-    if (it->vector >= 0) emit_vector(pr, op, it);
-    else emit_iteration(pr, op, it);
-    if (valid) end_nest(pr, &guard);
-    end_nest(pr, &block);
+    emit_modes(pr, op, it, ~0u);
     end_nests(pr, modes, n);
     end_nests(pr, serial, depth);
     for (int i = 0; i < it->n_reductions; i++) finish_reduction(pr, it, i);
@@ -252,6 +356,7 @@ static void print_elements(Printer *pr, const MapPlan *plan, Iteration *it)
     Expr *const first = plan->only_first_replica ? replica_is_first(pr, &it->layout) : NULL;
     if (first) begin_if(pr, &once, first);
     if (it->is_linear) emit_linear(pr, plan->map, it);
+    else if (plan->places_rows) emit_rows(pr, plan, it);
     else emit_spread(pr, plan->map, it);
     if (first) end_nest(pr, &once);
     end_nest(pr, &block);

@@ -24,8 +24,9 @@ static const Ring *ring_of(Printer *pr, const Action *action) { return pr->lo->r
 static void begin_issue(Printer *pr, Nest *nest)
 {
     const int thread = only_gathers(pr->lo) ? WARPGROUP_THREADS - WARP_LANES : 0;
-    if (pr->lo->by_warp || pr->lo->has_producer_group)
-        begin_if(pr, nest, i32_op(pr, X_EQ, var_of(pr, pr->lo->has_producer_group ? pr->thread : pr->lane), thread));
+    const bool of_all = pr->lo->has_producer_group || !pr->lo->by_tma; // the producer's threads are here
+    if (pr->lo->by_warp || of_all)
+        begin_if(pr, nest, i32_op(pr, X_EQ, var_of(pr, of_all ? pr->thread : pr->lane), thread));
     else begin_block(pr, nest);
 }
 
@@ -118,7 +119,7 @@ static void print_fetched_boxes(Printer *pr, const Action *action)
 {
     Nest nest;
     begin_issue(pr, &nest);
-    if (!pr->lo->rings.items[action->copy.ring]->is_plain) print_part(pr, ACTION_EXPECT);
+    if (!pr->lo->rings.items[action->copy.ring]->is_plain || !pr->lo->by_tma) print_part(pr, ACTION_EXPECT);
     print_box_copy(pr, action->print);
     end_nest(pr, &nest);
 }

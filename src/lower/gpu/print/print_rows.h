@@ -35,6 +35,11 @@ Expr *await_lists(Printer *pr,
                   const TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does
                                            // not know
 
+// ---- print_stepped_rows.c
+void begin_stepped_rows(Printer *pr, const Action *action);
+void end_stepped_rows(Printer *pr, const Action *action);
+void print_stepped_copy(Printer *pr, const SteppedCopy *plan);
+
 // ---- print_gather.c
 void print_look_ups(Printer *pr, const LookUps *all);
 void print_rows(Printer *pr, const RowsPlan *plan);

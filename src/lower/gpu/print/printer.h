@@ -29,8 +29,10 @@ struct Printer {
     Lowering own; // what `lo` is
     LoopUnit *unit;
     LoopList *out;
-    Text helpers; // instruction wrappers of exactly the shapes in use
-    bool traps;   // some code may stop the kernel
+    Text helpers;          // instruction wrappers of exactly the shapes in use
+    bool traps;            // some code may stop the kernel
+    bool has_stepped_rows; // some code copies them (print_stepped_rows.c)
+    bool has_quads;        // some code stores by them (print_map.c)
     Var **vars;
     int n_vars; // by Tile IR variable id: the variable that stands for it
     Table tile_vars, ring_vars, product_vars, op_vars, early_loads; // by what they belong to: see below
@@ -51,6 +53,8 @@ struct Printer {
     const struct RowIndexLoop *row_index_loop;  // of the loop at hand
     bool divides_by_sizes;                      // where it works out row indices: a quotient's latency is the step's
     Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
+    struct RowPlace *row_place;                 // of the row that a store's loop is at (place.c); NULL: none
+    struct SteppedVars *stepped_vars;           // of the pipeline at hand (print_stepped_rows.c)
     struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
     struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
     struct StepVars *step_vars;                 // this step's, in SCOPE_NEXT_STEP

@@ -83,6 +83,10 @@ static const Case cases[] = {
       { "store_turned_matrices(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
     { "../tests/language/run/recurrences.tile", "read_across", { { 0 } }, 0, 90, { "ldmatrix_x4(", "ldmatrix_x4_trans(", "choose(" }, "load_shared", true },
     { "linear/mamba2.tile", "mamba2_chunk_scan", { { 0 } }, 0, 90, { "tma_wait_read(0)" }, "tma_wait_written", true },
+    { "conv/conv2d.tile", "conv2d", { INT("C", 3) }, 1, 90, { "load_raw<8>(v_held, ", "mbar_expect_more(", "tma_load_im2col_4d(" }, "v_X_v", true },
+    { "conv/conv2d.tile", "conv2d", { { .name = "Y", .kind = BIND_STRIDED }, { .name = "X", .kind = BIND_STRIDED } }, 2, 90,
+      { "shuffle_from(v_line_at", "transpose_quad(v_quad", "store_words<8>(v_quad" }, "v_Y[math_any_div", true },
+    { "topk/indexer.tile", "indexer_logits", { { .name = "Q", .kind = BIND_STRIDED } }, 1, 90, { "tma_load_3d(shared_address(v_q)" }, NULL, true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 // clang-format on
@@ -162,6 +166,8 @@ static void explanations_say_what_runs(void **state)
           { "256 computing (2 groups)", "groups divide the rows" } },                                          // hinted: four
         { { "../tests/unit/lower/gpu/fits.tile", "crowded", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "2 CTAs for each multiprocessor", "3 CTAs of a multiprocessor do not have the registers: 2" } },
+        { { "topk/indexer.tile", "indexer_logits", { INT("BN", 64) }, 1, 90, { NULL }, NULL, true },
+          { "no product divides among 3 groups: there are 2", "2 CTAs for each multiprocessor", "groups divide the columns" } },
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import

@@ -242,14 +242,14 @@ RingState *ring_state_of(Lowering *lo, TileOp *block, int stage, int buffers)
     return ring_state;
 }
 
-// Small copies under conditions have no ring: the kernel says so.
-static bool is_small_below(Lowering *lo, TileOp *op, const Buffer *root)
+// In a loop or under a condition: the lanes arrive whether there was anything to copy or not.
+static bool has_small_below(Lowering *lo, TileOp *op, const Buffer *root)
 {
     TileOp **body;
     for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
         for (TileOp *inner = *body; inner; inner = inner->next)
             if ((inner->kind == T_COPY && inner->copy.dst.buffer == root && copy_is_small(lo, inner)) ||
-                is_small_below(lo, inner, root))
+                has_small_below(lo, inner, root))
                 return true;
     return false;
 }
@@ -297,7 +297,7 @@ static void note_readers(Lowering *lo, Ring *ring, TileOp *op, uint32_t groups)
 }
 
 // `op` fills the tile, or something in it does.
-static bool add_fetch(Lowering *lo, Ring *ring, TileOp *op, const Buffer *root)
+static void add_fetch(Lowering *lo, Ring *ring, TileOp *op, const Buffer *root)
 {
     ring->is_plain &= op->kind == T_COPY && !ring->last_fetch;
     ring->first_fetch = ring->first_fetch ? ring->first_fetch : op;
@@ -307,12 +307,11 @@ static bool add_fetch(Lowering *lo, Ring *ring, TileOp *op, const Buffer *root)
         visit_op(lo, op, see_gather, &gathers);
         ring->has_gathers |= gathers.any;
         ring->is_gathered = gathers.all && (ring->is_gathered || ring->first_fetch == op);
-        return true;
+        return;
     }
-    if (op->kind != T_COPY) return !is_small_below(lo, op, root);
-    if (copy_is_small(lo, op)) ring->by_lanes = true;
+    if (op->kind != T_COPY) ring->by_lanes |= has_small_below(lo, op, root);
+    else if (copy_is_small(lo, op)) ring->by_lanes = true;
     else ring->bytes = tma_bytes(lo, op);
-    return true;
 }
 
 static void set_ring_state(Lowering *lo, Ring *ring, TileInfo *tile)
@@ -352,7 +351,7 @@ static bool make_ring(Lowering *lo, TileInfo *tile)
     Ring ring = { .n_tiles = 1, .tiles = { tile }, .is_plain = !tile->is_filled, .is_filled = tile->is_filled };
     for (TileOp *op = tile->declared; op; op = op->next) {
         note_readers(lo, &ring, op, readers_in(lo, op, tile->buffer));
-        if (holds_fetch(lo, op, tile->buffer) && !add_fetch(lo, &ring, op, tile->buffer)) return false;
+        if (holds_fetch(lo, op, tile->buffer)) add_fetch(lo, &ring, op, tile->buffer);
     }
     if (!ring.first_use || !ring.last_fetch) return false;
     set_ring_state(lo, &ring, tile);

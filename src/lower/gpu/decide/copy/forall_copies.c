@@ -432,6 +432,10 @@ static bool become_copy(Lowering *lo, TileOp *op, const Gather *gather)
     if (!gather->walks) return true;
     Im2col *const im2col = NEW(a, Im2col, .rows = 0);
     *im2col = gather->im2col;
+    im2col->row = op_info(lo, op)->map->forall.indices[0].var;
+    im2col->column = op_info(lo, op)->map->forall.indices[1].var;
+    im2col->subs = NEW_ARRAY(a, Expr *, tensor->rank);
+    memcpy(im2col->subs, gather->at, sizeof(Expr *) * (size_t)tensor->rank);
     info->im2col = op_info(lo, map)->im2col = im2col;
     return true;
 }

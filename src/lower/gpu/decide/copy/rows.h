@@ -6,7 +6,8 @@
 //   gather.c                   rows that are copied
 //   register_prefetch.c        rows that pass through registers, which the step before has loaded
 //   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
-//   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, lines.c
+//   stepped_rows.c             rows that are walked by the launch's numbers, or copied by threads that step through them
+//   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, print_stepped_rows.c, lines.c
 //                              printing (print_rows.h); lines.c: where a lane stands in a row of the tensor and of the tile
 #ifndef KILN_LOWER_GPU_DECIDE_COPY_ROWS_H
 #define KILN_LOWER_GPU_DECIDE_COPY_ROWS_H
@@ -27,6 +28,10 @@ void look_up_rows(Lowering *lo, TileOp *op); // of a gather, before its tile is 
 // ---- register_prefetch.c
 TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail);                    // of a conversion; NULL: it has none
 const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline); // NULL: none
+
+// ---- stepped_rows.c
+const SteppedRows *find_stepped_rows(Lowering *lo, const TileOp *pipeline); // of the producer without boxes; NULL: none
+const SteppedCopy *plan_stepped_copy(Lowering *lo, const SteppedRows *rows);
 
 // ---- row_index_loop.c
 void decide_row_index_loop(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));

@@ -209,6 +209,7 @@ static void add_plan(Lowering *lo, const ScheduleRole *role, const Action *actio
     case PLAN_MATRIX_LOAD: add_panels(action->op, work); return;
     case PLAN_ROWS: add_rows(lo, action->print, work); return;
     case PLAN_ROW_ELEMENTS: add_pieces(lo, ((const RowElements *)action->print)->map, false, work); return;
+    case PLAN_STEPPED_ROWS: add_pieces(lo, map_of(lo, action->op), false, work); return;
     case PLAN_PIECES: add_pieces(lo, ((const Pieces *)action->print)->map, false, work); return;
     case PLAN_STORE: add_staged_store(action->op, groups_of_action(lo, role), lo->all.groups, work); return;
     case PLAN_CONVERSION: add_conversion(lo, action->print, work); return;
@@ -372,6 +373,42 @@ static Used used_of_role(Lowering *lo, const ScheduleRole *role)
     return used;
 }
 
+// ---- scalars that a step loads for the next: nobody waits for them in this one
+
+typedef struct HandedOn {
+    const Var *var;
+    bool otherwise; // it is used in some other way
+} HandedOn;
+
+static bool is_var(const Expr *x, void *context) { return x->kind == E_VAR && x->var.var == context; }
+
+static void see_use(Expr **slot, void *context)
+{
+    HandedOn *const handed = context;
+    handed->otherwise |= expr_any(*slot, is_var, (void *)handed->var);
+}
+
+static bool see_handed(Lowering *lo, TileOp *op, void *context)
+{
+    (void)lo;
+    HandedOn *const handed = context;
+    const bool hands_on = op->kind == T_SET && is_var(op->let.value, (void *)handed->var);
+    if (!hands_on) tile_each_expr(op, see_use, handed);
+    for (const TileOp *after = op->next; after && hands_on; after = after->next)
+        handed->otherwise |= after->kind != T_SET;
+    return false;
+}
+
+// int next = LIST[t + 1]; ... ; now = next;      at the end of a step, and nothing else takes it
+static bool is_handed_on(Lowering *lo, const TileOp *op)
+{
+    const TileOp *const loop = op_info(lo, op)->parent;
+    HandedOn handed = { .var = op->let.var };
+    if (op->kind != T_LET || op->let.var->assigned || !loop || loop->kind == T_IF) return false;
+    each_op(lo, lo->kernel->body, see_handed, &handed);
+    return !handed.otherwise;
+}
+
 static bool is_idle(const ActionWork *work)
 {
     double sum = work->loads + work->shuffles + work->barriers + work->cycles;
@@ -383,7 +420,8 @@ static void note_block(Lowering *lo, const ScheduleRole *role, Action *action, c
 {
     for (; action; action = action->next) {
         ActionWork *const work = NEW(lo->arena, ActionWork, .conflicts = 1, .sectors = 1, .repeats = 1, .idle = 1);
-        if (!is_scalar(action) || is_used(used, action->op->let.var)) add_work(lo, role, action, work);
+        if (!is_scalar(action) || (is_used(used, action->op->let.var) && !is_handed_on(lo, action->op)))
+            add_work(lo, role, action, work);
         if (!is_idle(work)) action->work = work;
         note_block(lo, role, action->body, used);
         note_block(lo, role, action->otherwise, used);

@@ -89,9 +89,8 @@ static bool views_keep_vectors(const Search *s, const Buffer *buffer, const Expr
     bool aligned = expr_multiple(rest) % s->width == 0;
     for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer) {
         const Sub *const sub = &buffer->base.subs[buffer->base.buffer->rank - 1];
-        if (region_rank(&buffer->base) != buffer->rank || !sub->is_range || sub->step ||
-            buffer->type != buffer->base.buffer->type)
-            return false;
+        const bool keeps_last = region_rank(&buffer->base) == buffer->rank || merges_rows(buffer);
+        if (!keeps_last || !sub->is_range || sub->step || buffer->type != buffer->base.buffer->type) return false;
         int64_t start;
         const Expr *const end = buffer->shape[buffer->rank - 1];
         const bool reaches = expr_as_int(sub->start, &start) && start == 0 &&

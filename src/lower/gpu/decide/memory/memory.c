@@ -349,10 +349,11 @@ static bool shorten_rings(Lowering *lo)
     return deepest > 1;
 }
 
+enum { OF_CTA = 1024 }; // that every CTA takes beside its own
+
 // What a kernel can do without takes no room from as many CTAs as a multiprocessor is to hold, if they have it now.
 static int room_for_more(Lowering *lo)
 {
-    enum { OF_CTA = 1024 }; // that every CTA takes beside its own
     const int each = (shared_bytes_max(lo) + OF_CTA) / occupancy(lo) - OF_CTA;
     return place_all(lo) <= each ? each : shared_bytes_max(lo);
 }
@@ -420,6 +421,14 @@ static void assign_loop_buffers(Lowering *lo)
     place_all(lo);
 }
 
+// More CTAs than were hinted (partition.c) are no more than have room.
+static void fit_occupancy(Lowering *lo)
+{
+    const int hinted = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+    while (lo->occupancy > hinted && (place_all(lo) + OF_CTA) * lo->occupancy > shared_bytes_max(lo) + OF_CTA)
+        lo->occupancy--;
+}
+
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
@@ -435,5 +444,6 @@ bool place_memory(Lowering *lo)
     assign_double_buffers(lo);
     assign_loop_buffers(lo);
     assign_spares(lo);
+    fit_occupancy(lo);
     return true;
 }

@@ -106,6 +106,77 @@ static void plan_elements(Lowering *lo, MapPlan *plan)
     lo->partition = partition;
 }
 
+// The one store of a body, to rows of a merged index: a row's place takes divisions.
+static const TileOp *find_merged_rows(const MapPlan *plan)
+{
+    const TileOp *const store = plan->map->forall.body;
+    const Iteration *const it = &plan->it;
+    if (!store || store->next || store->kind != T_STORE || it->n != 2 || it->is_linear || it->n_batched ||
+        !merges_rows(store->store.buffer) || store->store.buffer->rank != 2)
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (it->dim_of[i] != i || expr_uses(store->store.subs[1 - i], it->indices[i].var)) return NULL;
+    return store;
+}
+
+// Whether a warp's rows are no more than its lanes, of which the slowest count through rows; it has all of each.
+static bool rows_have_lanes(MapPlan *plan)
+{
+    const Layout *const layout = &plan->it.layout;
+    int across = 1, down = 0, rows = 1;
+    for (int i = 0; i < layout->n; i++) {
+        const LayoutMode *const mode = &layout->mode[i];
+        if (mode->dim != 0 && mode->dim != 1) return false;
+        if (mode->input == IN_LANE && down) return false; // rows were the slowest
+        if (mode->input == IN_LANE && mode->dim == 0) down = mode->extent;
+        if (mode->input == IN_LANE && mode->dim == 1) across *= mode->extent;
+        if (mode->input == IN_REGISTER && mode->dim == 0) rows *= mode->extent;
+    }
+    plan->lanes_across = across;
+    for (int d = 0; d < 2; d++) {
+        int64_t extent;
+        if (!full_extent(&plan->it.indices[d], &extent) || extent != layout_coverage(layout, d)) return false;
+    }
+    return across * down == WARP_LANES && rows * down <= WARP_LANES;
+}
+
+// Of a row's columns every four lanes have two each, and so again eight further on, as tensor cores leave them.
+static bool rows_have_quads(const MapPlan *plan)
+{
+    const Iteration *const it = &plan->it;
+    const LayoutMode *pairs = NULL, *lanes = NULL, *blocks = NULL;
+    for (int i = 0; i < it->layout.n; i++) {
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->dim != 1) continue;
+        if (mode->input == IN_LANE) lanes = mode;
+        else if (mode->input == IN_REGISTER && i == it->vector) pairs = mode;
+        else if (mode->input == IN_REGISTER && blocks) return false;
+        else if (mode->input == IN_REGISTER) blocks = mode;
+    }
+    return pairs && lanes && blocks && pairs->extent == 2 && lanes->extent == 4 && lanes->stride == 2 &&
+           blocks->stride == 8 && blocks->extent % 4 == 0 && plan->lanes_across == 4 && it->n_stored == 1 &&
+           !it->n_loaded && dtype_bits(plan->places_rows->store.buffer->type) == 16;
+}
+
+// The loops over rows come first.
+static void place_rows(Lowering *lo, MapPlan *plan)
+{
+    Iteration *const it = &plan->it;
+    int order[LAYOUT_MAX_MODES], n = 0;
+    if (lo->kernel->checked || lo->role == ROLE_PRODUCER || plan->only_first_replica) return;
+    const TileOp *const store = find_merged_rows(plan);
+    if (!store || !rows_have_lanes(plan)) return;
+    plan->places_rows = store;
+    for (int dim = 0; dim < 2; dim++)
+        for (int i = 0; i < it->n_order; i++) {
+            if ((it->layout.mode[it->order[i]].dim == 0) != (dim == 0)) continue;
+            plan->n_row_modes += dim == 0;
+            order[n++] = it->order[i];
+        }
+    memcpy(it->order, order, sizeof *order * (size_t)n);
+    plan->by_quads = rows_have_quads(plan);
+}
+
 MapPlan *plan_map(Lowering *lo, TileOp *op)
 {
     MapPlan *const plan = NEW(lo->arena, MapPlan, .form = PLAN_MAP, .map = as_map(lo, op));
@@ -118,6 +189,7 @@ MapPlan *plan_map(Lowering *lo, TileOp *op)
     refuse_fragment_accesses(lo, plan->map, &plan->it);
     plan->only_first_replica = only_first_replica(lo, plan->map, &plan->it);
     plan->is_muted = is_repeated(lo, plan->map, &plan->it);
+    if (!plan->loads) place_rows(lo, plan);
     return plan;
 }
 

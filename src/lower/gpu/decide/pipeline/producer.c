@@ -71,6 +71,7 @@ static void act_filled(Lowering *lo, const Ring *ring)
 // Parts of the copy of a box: what it announces; and, if it does so itself, that it waits for its slot.
 static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
 {
+    const bool is_announced = ring->is_plain && lo->by_tma; // with the others of the ring
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     const BoxCopy *const box = plan_box_copy(lo, op, ring);
     const int bytes = tma_bytes(lo, op);
@@ -80,8 +81,51 @@ static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
                       .copy = { .how = COPY_TMA, .ring = ring->index, .bytes = bytes, .walks = box->im2col != NULL },
                       .print = box });
     access_tile(lo, copy, tile, false, true, true);
-    if (!ring->is_plain) act_filling(lo, ACTION_EXPECT, ring, 0, bytes);
+    if (!is_announced) act_filling(lo, ACTION_EXPECT, ring, 0, bytes);
     if (box->opens) act_acquire(lo, ring);
+    close_action(lo);
+}
+
+// By all threads of the producer.
+static void act_elements(Lowering *lo, TileOp *op, const Ring *ring)
+{
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
+    if (!lo->stepped_rows || lo->stepped_rows->op != op) {
+        access_tile(lo, act_map(lo, op, copy), tile, false, true, false);
+        return;
+    }
+    copy.copy.walks = true;
+    copy.print = plan_stepped_copy(lo, lo->stepped_rows);
+    access_tile(lo, act(lo, copy), tile, false, true, false);
+}
+
+// Boxes of other tensors beside rows that threads copy, where their own strides allow them.
+static bool is_box_beside(Lowering *lo, TileOp *op)
+{
+    Box box;
+    return lo->stepped_rows && lo->stepped_rows->op != op && !op_info(lo, op)->im2col &&
+           find_box(lo, &op->copy.src, &box) && box.cut < 0 && !box_has_steps(&box);
+}
+
+static void act_without_boxes(Lowering *lo, TileOp *op, const Ring *ring)
+{
+    Box box;
+    if (!is_box_beside(lo, op)) {
+        act_elements(lo, op, ring);
+        return;
+    }
+    find_box(lo, &op->copy.src, &box);
+    TileOp *const aligned = NEW(lo->arena, TileOp, .kind = T_IF, .span = op->span);
+    aligned->branch.cond = strides_are_aligned(lo, box.tensor);
+    if (!aligned->branch.cond) {
+        act_box_copy(lo, op, ring);
+        return;
+    }
+    open_action(lo, (Action){ .kind = ACTION_IF, .op = aligned, .branch = { .source = aligned, .is_uniform = true } });
+    act_box_copy(lo, op, ring);
+    otherwise_action(lo);
+    act_elements(lo, op, ring);
     close_action(lo);
 }
 
@@ -93,12 +137,11 @@ static void act_copy(Lowering *lo, TileOp *op)
         act_box_copy(lo, op, ring);
         return;
     }
-    Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
     if (!lo->by_tma) {
-        access_tile(lo, act_map(lo, op, copy), tile, false, true, false);
+        act_without_boxes(lo, op, ring);
         return;
     }
-    copy.copy.how = COPY_LANES;
+    const Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_LANES, .ring = ring->index } };
     access_tile(lo, act(lo, copy), tile, false, true, false);
 }
 
@@ -195,9 +238,13 @@ static void decide_producer_pipeline(Lowering *lo, TileOp *op)
     } else if (can_software_pipeline(lo, op)) {
         decide_producer_software_pipeline(lo, op);
     } else {
-        open_loop(lo, LOOP_ALL, op);
+        const SteppedRows *const rows = lo->by_tma ? NULL : find_stepped_rows(lo, op);
+        lo->stepped_rows = rows;
+        open_action(
+            lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = rows });
         decide_producer_steps(lo, op);
         close_action(lo);
+        lo->stepped_rows = NULL;
     }
 }
 

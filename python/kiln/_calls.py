@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""What the operators of `kiln.ops` share: the structs of include/kiln/ops, handles of devices, and one call from its tensors to
+its launch."""
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_void_p, pointer
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ._library import TYPE_NAMES, TYPES, Error, TensorStruct, build_options, check, error_of, lib, open_device
+from ._program import _value_text
+from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspace
+
+# The fields of each struct after struct_size, in the header's order (python/tests/test_ops.py compares them): *x a tensor,
+# ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
+STRUCTS = {
+    "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p workspace_bytes:z",
+    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f",
+    "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
+    "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f",
+    "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
+    "kiln_attention_backward_args": "*q *k *v *out *lse *dout *dq *dk *dv ?causal ?deterministic scale:f workspace:p "
+                                    "workspace_bytes:z",
+    "kiln_attention_backward_varlen_args": "*q *k *v *q_offsets *k_offsets max_keys:i *out *lse *dout *dq *dk *dv ?causal "
+                                           "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z",
+    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z",
+    "kiln_masked_decode_args":
+        "*q *k *v *cache *table *lengths *out rotary:r workspace:p workspace_bytes:z *scales *cache2 ring:i max_length:i splits:i "
+        "*q_bias *k_bias *v_bias *qkv_scales type:e *tasks *key_factors *value_factors *positions *prefix_lengths "
+        "?positions_after_prefix scale:f *slopes *bias *bucket_bias bucket_distance:i ?one_sided_buckets ?log_scaling "
+        "trained_length:i *finished ?cross beams:i *sources *prompt_lengths *out_scale",
+    "kiln_mla_plan_args": "shape:s *lengths *topk_lengths *extra_topk_lengths memory:p memory_bytes:z",
+    "kiln_mla_decode_args": "plan:l *q *cache *table *lengths *out *lse ?causal ?round_scales scale:f workspace:p "
+                            "workspace_bytes:z",
+    "kiln_mla_decode_sparse_args": "plan:l *q *cache *indices *topk_lengths *extra_cache *extra_indices *extra_topk_lengths *sink "
+                                   "*out *lse scale:f ?round_scales workspace:p workspace_bytes:z",
+    "kiln_mla_slots_args": "*table *lengths *slots page_size:i",
+    "kiln_mla_append_args": "*keys *slots *cache",
+    "kiln_mla_quantize_args": "*keys *slots *cache ?full_scales ?power_scales",
+    "kiln_mla_dequantize_args": "*cache *slots *keys ?round_scales",
+    "kiln_mla_prefill_sparse_args": "*q *kv *indices *topk_lengths *sink *out *max_logits *lse scale:f ?base2",
+    "kiln_norm_args": "*x *residual *weight *bias *out *sum *out_scale eps:d",
+    "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward",
+    "kiln_activate_args": "*gate *up *out activation:e",
+    "kiln_activate_backward_args": "*gate *up *dout *dgate *dup activation:e",
+    "kiln_softmax_args": "*x *out",
+    "kiln_cross_entropy_args": "*logits *labels *loss *lse",
+    "kiln_cross_entropy_backward_args": "*logits *labels *lse *dloss *dlogits",
+    "kiln_embedding_args": "*table *tokens *out scale:f",
+    "kiln_argmax_args": "*x *index",
+    "kiln_cast_fp8_args": "*x *out *scales group:i",
+    "kiln_hadamard_args": "*x *out",
+    "kiln_conv2d_args": "*x *filter *out stride:i dilation:i pad:i",
+}
+ROTARY = "style:e size:i base:d scale:d low:d high:d extrapolation:d magnitude:d offset:i"
+MLA_SHAPE = "batch:i queries:i query_heads:i key_heads:i topk:i extra_topk:i partitions:i"
+
+_PLAIN = {"i": c_int64, "d": c_double, "e": c_int, "p": c_void_p, "z": c_size_t}
+
+
+def _fields(text: str, kinds: Dict[str, Any]) -> List[Tuple[str, Any]]:
+    made = []
+    for word in text.split():
+        name, _, kind = word.partition(":")
+        made.append((name[1:], c_void_p) if name[0] == "*" else (name[1:], c_bool) if name[0] == "?" else (name, kinds[kind]))
+    return made
+
+
+class RotaryStruct(ctypes.Structure):
+    _fields_ = _fields(ROTARY, _PLAIN)
+
+
+class MlaShape(ctypes.Structure):
+    _fields_ = _fields(MLA_SHAPE, _PLAIN)
+
+
+class MlaPlanStruct(ctypes.Structure):
+    _fields_ = [("shape", MlaShape), ("parts", TensorStruct), ("firsts", TensorStruct)]
+
+
+_POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct))
+_types: Dict[str, Any] = {}
+_functions: Dict[str, Tuple[Any, Any, Any]] = {}       # by operator: its struct, its function, that of its workspace's size
+
+
+def struct_type(name: str) -> Any:
+    if name not in _types:
+        fields: Any = [("struct_size", c_size_t)] + _fields(STRUCTS[name], _POINTERS)
+        _types[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
+    return _types[name]
+
+
+def _function(name: str, struct: str) -> Tuple[Any, Any, Any]:
+    known = _functions.get(name)
+    if known is None:
+        kind, run, size = struct_type(struct), getattr(lib, name), None
+        made = [POINTER(MlaPlanStruct)] if name == "kiln_mla_plan_make" else []
+        run.restype, run.argtypes = c_int, [c_void_p, c_void_p, POINTER(kind)] + made
+        if "workspace:p" in STRUCTS[struct]:
+            size = getattr(lib, name + "_workspace_size")
+            size.restype, size.argtypes = c_int, [c_void_p, POINTER(kind), POINTER(c_size_t)]
+        known = _functions[name] = (kind, run, size)
+    return known
+
+
+# ---- handles: one for each device, kept until the process ends
+
+_handles: Dict[Tuple[str, bool], int] = {}
+_lock = threading.Lock()
+_checks = False
+
+
+def check_values(on: bool) -> None:
+    """Whether calls from here on check lengths, pages and offsets in GPU memory before they use them, by kernels that trap: a
+    `kiln.Error` of `kiln.wait`. On the CPU they always do, and the call itself fails ("trapped")."""
+    global _checks
+    _checks = bool(on)
+
+
+def handle_of(device: str) -> int:
+    handle = _handles.get((device, _checks))
+    if handle is None:
+        with _lock:
+            made = c_void_p()
+            check(lib.kiln_ops_open(open_device(device), build_options(_checks, 0, None), ctypes.byref(made)))
+            handle = _handles.setdefault((device, _checks), made.value or 0)
+    return handle
+
+
+# ---- a call
+
+class Call:
+    """One call of an operator. Tensors that are left out are allocated; what does not fit is left to the library, whose message
+    names the field: so nothing here fails because a rank is wrong."""
+
+    def __init__(self, name: str, struct: str, **tensors: Any):
+        self.name = name
+        self.kind, self.function, self.size = _function(name, struct)
+        self.args = self.kind(struct_size=ctypes.sizeof(self.kind))
+        self.tensors: Dict[str, Tensor] = {}
+        self.keep: List[Any] = []
+        self.first: Optional[Tensor] = None
+        for field, x in tensors.items():
+            if x is not None:
+                self.put(field, as_tensor(x))
+
+    def put(self, field: str, tensor: Tensor) -> None:
+        self.tensors[field] = tensor
+        if self.first is None:
+            self.first = tensor
+        setattr(self.args, field, addressof(tensor.struct))
+
+    def extents(self, field: str, rank: int) -> Tuple[int, ...]:
+        """The first `rank` extents of a tensor; 0 for what is not there."""
+        tensor = self.tensors.get(field)
+        shape = tensor.shape if tensor is not None else ()
+        return (shape + (0,) * rank)[:rank]
+
+    def type_of(self, field: str) -> str:
+        tensor = self.tensors.get(field)
+        return TYPE_NAMES.get(tensor.struct.type, "f32") if tensor is not None else "f32"
+
+    def output(self, field: str, given: Any, shape: Sequence[int], type: Any) -> Any:
+        """The caller's tensor, or a new one."""
+        if given is None:
+            first = self.first
+            if first is None:
+                raise TypeError("%s: there is no tensor" % self.name)
+            given = first.framework.empty(tuple(max(int(e), 0) for e in shape), type_name(type), first.device)
+        tensor = as_tensor(given)
+        if tensor.read_only:
+            raise Error("bad argument", "%s: '%s' is written, but its memory may only be read" % (self.name, field))
+        self.put(field, tensor)
+        return given
+
+    def inout(self, field: str, given: Any) -> Any:
+        """The caller's tensor, which is written."""
+        return self.output(field, given, (), None)
+
+    def as_rows(self, *fields: str) -> None:
+        """Tensors of other than two dimensions become rows of their last one."""
+        for field in fields:
+            tensor = self.tensors.get(field)
+            if tensor is not None and len(tensor.shape) != 2:
+                self.put(field, rows_of(self.name, field, tensor))
+
+    def as_list(self, field: str) -> None:
+        """A contiguous tensor of any number of dimensions becomes one of one."""
+        tensor = self.tensors.get(field)
+        if tensor is not None and len(tensor.shape) != 1 and not tensor.struct.has_strides:
+            struct = _struct(tensor.data_ptr, tensor.struct.type, (math.prod(tensor.shape),), None, tensor.device)
+            self.put(field, Tensor(struct, tensor.owner, tensor.device, tensor.read_only, tensor.framework))
+
+    def set(self, **values: Any) -> None:
+        for field, value in values.items():
+            if value is not None:
+                setattr(self.args, field, pointer(c_double(value)) if field == "scale" else value)
+
+    def stream(self, stream: Any) -> Optional[int]:
+        first = self.first
+        return stream_for(first.device, first.framework, stream) if first is not None else None
+
+    def run(self, stream: Any, *more: Any) -> None:
+        first = self.first
+        if first is None:
+            raise TypeError("%s: there is no tensor" % self.name)
+        handle, queue = handle_of(first.device), self.stream(stream)
+        if self.size is not None:
+            wanted = c_size_t()
+            check(self.size(handle, self.args, ctypes.byref(wanted)))
+            address, n, owner = workspace(first.framework, wanted.value, first.device)
+            self.args.workspace, self.args.workspace_bytes = address, n
+            self.keep.append(owner)
+        status = self.function(handle, queue, self.args, *more)
+        if status:
+            raise error_of(status)
+
+
+def rows_of(name: str, field: str, tensor: Tensor) -> Tensor:
+    shape, strides = tensor.shape, tensor.strides
+    for d in range(len(shape) - 2):
+        if strides[d] != strides[d + 1] * shape[d + 1] and shape[d] > 1:
+            raise Error("bad shape", "%s: '%s' is no matrix of rows: dimension %d has stride %d, expected %d"
+                        % (name, field, d, strides[d], strides[d + 1] * shape[d + 1]))
+    count = math.prod(shape[:-1])
+    width = shape[-1] if shape else 1
+    step = strides[-2] if len(shape) > 1 else width
+    flat = (step, strides[-1] if shape else 1)
+    struct = _struct(tensor.data_ptr, tensor.struct.type, (count, width),
+                     None if flat == _row_major((count, width)) else flat, tensor.device)
+    return Tensor(struct, tensor.owner, tensor.device, tensor.read_only, tensor.framework)
+
+
+def type_name(type: Any) -> str:
+    """"bf16", torch.bfloat16 or numpy.float16 as Kiln's name of it."""
+    name = _value_text(type)
+    if name not in TYPES:
+        raise Error("bad type", "there is no type '%s': the types are %s" % (name, ", ".join(TYPES)))
+    return name

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Other libraries' Python interfaces over Kiln's operators, signature by signature: `kiln.compat.flash_attn`."""

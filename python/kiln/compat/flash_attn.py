@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""The functions of FlashAttention 2's Python package over Kiln's operators, with its signatures, shapes and defaults:
+
+    from kiln.compat.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+
+Tensors are PyTorch's, on a GPU or on the host; types bf16, f16, and f32 as well. Gradients are recorded where PyTorch asks for
+them, and models that call these can be compiled. What Kiln has no operator for raises NotImplementedError and says what it is:
+
+    dropout, softcap, ALiBi slopes, windows that look past the query's own key, the gradient of windows, paged and leftpadded
+    caches, cache_batch_idx, several causal query tokens against a cache
+
+A row that sees no key has a log-sum-exp of -infinity. Of `return_attn_probs` the third result, the probabilities, is None.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from .. import ops
+from .. import torch as kt
+
+__all__ = ["flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func",
+           "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache"]
+
+_GRANULE = 16                                   # head sizes are multiples of it
+
+
+def _refuse(**given: Any) -> None:
+    """Arguments that must be off: None, 0 or False."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, (int, float)) and value <= 0):
+            raise NotImplementedError("kiln.compat.flash_attn: %s is not supported" % name)
+
+
+def _mask(causal: bool, window_size: Sequence[int], keys: int) -> Tuple[bool, int]:
+    """causal and window as Kiln has them: the last `window` keys up to the query's own."""
+    left, right = window_size
+    if causal:
+        right = 0
+    if right < 0 and left < 0 or left >= keys - 1 and right >= keys - 1:
+        return False, 0
+    if right != 0:
+        raise NotImplementedError("kiln.compat.flash_attn: window_size = (%d, %d) without causal is not supported" % (left, right))
+    return True, left + 1 if 0 <= left < keys - 1 else 0
+
+
+def _records(*tensors: Tensor) -> bool:
+    """Whether the call is one of PyTorch's graph; else the shorter way does."""
+    return torch.compiler.is_compiling() or torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _padded(*tensors: Tensor) -> Tuple[Tensor, ...]:
+    more = -tensors[0].shape[-1] % _GRANULE
+    return tuple(pad(t, (0, more)) for t in tensors) if more else tensors
+
+
+def _rows(*tensors: Tensor) -> Tuple[Tensor, ...]:
+    return tuple(t if t.stride(-1) == 1 else t.contiguous() for t in tensors)
+
+
+def _results(out: Tensor, lse: Tensor, size: int, probs: bool) -> Any:
+    out = out[..., :size] if out.shape[-1] != size else out
+    return (out, lse, None) if probs else out
+
+
+def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
+                    causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False, return_attn_probs: bool = False) -> Any:
+    """Attention of q [B][S][H][D] over k and v [B][SKV][HKV][D]; masks are aligned to the bottom right corner.
+
+    Returns out [B][S][H][D]; with return_attn_probs (out, softmax_lse f32 [B][H][S], None).
+    """
+    _refuse(dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes)
+    causal, window = _mask(causal, window_size, k.shape[1])
+    size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    q, k, v = _padded(*_rows(q, k, v))
+    if _records(q, k, v):
+        out, lse = kt.attention(q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic)
+    else:
+        out, lse = ops.attention(q, k, v, causal=causal, window=window, scale=scale, return_lse=True)
+    return _results(out, lse, size, return_attn_probs)
+
+
+def flash_attn_kvpacked_func(q: Tensor, kv: Tensor, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
+                             causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                             alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
+                             return_attn_probs: bool = False) -> Any:
+    """`flash_attn_func` with kv [B][SKV][2][HKV][D]."""
+    return flash_attn_func(q, kv[:, :, 0], kv[:, :, 1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
+                           deterministic, return_attn_probs)
+
+
+def flash_attn_qkvpacked_func(qkv: Tensor, dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+                              window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None,
+                              deterministic: bool = False, return_attn_probs: bool = False) -> Any:
+    """`flash_attn_func` with qkv [B][S][3][H][D]."""
+    return flash_attn_func(qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2], dropout_p, softmax_scale, causal, window_size, softcap,
+                           alibi_slopes, deterministic, return_attn_probs)
+
+
+def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
+                           max_seqlen_k: int, dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+                           window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None,
+                           deterministic: bool = False, return_attn_probs: bool = False,
+                           block_table: Optional[Tensor] = None) -> Any:
+    """Attention of a packed ragged batch: q [TQ][H][D], k and v [TK][HKV][D], cu_seqlens i32 [B + 1].
+
+    Returns out [TQ][H][D]; with return_attn_probs (out, softmax_lse f32 [H][TQ], None).
+    """
+    _refuse(dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table)
+    causal, window = _mask(causal, window_size, max_seqlen_k)
+    size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    q, k, v = _padded(*_rows(q, k, v))
+    if _records(q, k, v):
+        out, lse = kt.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=causal,
+                                       window=window, scale=scale, deterministic=deterministic)
+    else:
+        out, lse = ops.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, causal=causal, window=window,
+                                        scale=scale, return_lse=True)
+    return _results(out, lse, size, return_attn_probs)
+
+
+def flash_attn_varlen_kvpacked_func(q: Tensor, kv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
+                                    max_seqlen_k: int, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
+                                    causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                                    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
+                                    return_attn_probs: bool = False) -> Any:
+    """`flash_attn_varlen_func` with kv [TK][2][HKV][D]."""
+    return flash_attn_varlen_func(q, kv[:, 0], kv[:, 1], cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p,
+                                  softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
+
+
+def flash_attn_varlen_qkvpacked_func(qkv: Tensor, cu_seqlens: Tensor, max_seqlen: int, dropout_p: float = 0.0,
+                                     softmax_scale: Optional[float] = None, causal: bool = False,
+                                     window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                                     alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
+                                     return_attn_probs: bool = False) -> Any:
+    """`flash_attn_varlen_func` with qkv [TOKENS][3][H][D]."""
+    return flash_attn_varlen_func(qkv[:, 0], qkv[:, 1], qkv[:, 2], cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, dropout_p,
+                                  softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
+
+
+# ---- decoding
+
+def _turn(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, interleaved: bool) -> Tensor:
+    """Rotary embedding of x [B][S][H][D] by tables [length][size / 2], at positions [B][S]."""
+    size = 2 * cos.shape[-1]
+    c, s = (t[positions].unsqueeze(2).float() for t in (cos, sin))
+    part = x[..., :size].float()
+    a, b = (part[..., 0::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
+    both = (a * c - b * s, a * s + b * c)
+    turned = torch.stack(both, -1).flatten(-2) if interleaved else torch.cat(both, -1)
+    return torch.cat([turned.to(x.dtype), x[..., size:]], -1)
+
+
+def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor] = None, v: Optional[Tensor] = None,
+                            rotary_cos: Optional[Tensor] = None, rotary_sin: Optional[Tensor] = None,
+                            cache_seqlens: Optional[Union[int, Tensor]] = None, cache_batch_idx: Optional[Tensor] = None,
+                            cache_leftpad: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
+                            softmax_scale: Optional[float] = None, causal: bool = False,
+                            window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0, rotary_interleaved: bool = True,
+                            alibi_slopes: Optional[Tensor] = None, num_splits: int = 0, return_softmax_lse: bool = False) -> Any:
+    """Decoding: q [B][S][H][D] against caches [B][SKV][HKV][D] of which cache_seqlens tokens count (i32 [B], a number, or None:
+    all); k and v [B][NEW][HKV][D], where given, are first turned and written after them. Not to be captured in a graph with k.
+
+    Returns out [B][S][H][D]; with return_softmax_lse (out, softmax_lse f32 [B][H][S]).
+    """
+    _refuse(softcap=softcap, alibi_slopes=alibi_slopes, cache_batch_idx=cache_batch_idx, cache_leftpad=cache_leftpad,
+            block_table=block_table)
+    batch, queries, heads, size = q.shape
+    groups = k_cache.shape[2]
+    causal, window = _mask(causal, window_size, k_cache.shape[1])
+    if window or causal and queries > 1:
+        raise NotImplementedError("kiln.compat.flash_attn: a window, or several causal queries, against a cache")
+    if size % _GRANULE:
+        raise NotImplementedError("kiln.compat.flash_attn: caches of head size %d, which is no multiple of %d" % (size, _GRANULE))
+    if isinstance(cache_seqlens, int):
+        cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
+    if k is not None and v is not None:
+        if cache_seqlens is None:
+            raise ValueError("kiln.compat.flash_attn: k and v need cache_seqlens, which says where they go")
+        places = cache_seqlens.long()[:, None] + torch.arange(k.shape[1], device=q.device)
+        if rotary_cos is not None and rotary_sin is not None:
+            k = _turn(k, rotary_cos, rotary_sin, places, rotary_interleaved)
+            q = _turn(q, rotary_cos, rotary_sin, cache_seqlens.long()[:, None].expand(batch, queries), rotary_interleaved)
+        rows = torch.arange(batch, device=q.device)[:, None].expand_as(places)
+        k_cache[rows, places], v_cache[rows, places] = k, v
+        cache_seqlens = cache_seqlens + k.shape[1]
+    # Without a mask between them, queries are further heads of their key head.
+    many = q.reshape(batch, queries, groups, -1, size).transpose(1, 2).reshape(batch, queries * heads, size)
+    out, lse = ops.attention_decode(*_rows(many, k_cache, v_cache), lengths=cache_seqlens, scale=softmax_scale, splits=num_splits,
+                                    return_lse=True)
+    out = out.view(batch, groups, queries, -1, out.shape[-1]).transpose(1, 2).reshape(batch, queries, heads, -1)
+    lse = lse.view(batch, groups, queries, -1).transpose(2, 3).reshape(batch, heads, queries)
+    return (out, lse) if return_softmax_lse else out

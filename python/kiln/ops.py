@@ -1,0 +1,624 @@
+# SPDX-License-Identifier: MIT
+"""The library's operators on the tensors of any framework.
+
+    out = kiln.ops.attention(q, k, v, causal=True)
+    c = kiln.ops.gemm(a, b, transpose_b=True, activation="silu")
+
+Each function is one call of include/kiln/ops, whose headers have every rule; arguments have the names that the headers give
+them, and so do messages. What is an output there may be left out: it is allocated by the framework of the first tensor and
+returned. A tensor that is given is written and returned as well. Workspaces come from the same framework.
+
+Shapes are in elements, outermost dimension first. Types: T is bf16, f16 or f32, the same for all tensors of a call that have it,
+unless it is said otherwise. Letters: B batch, S query rows, SKV key rows, H query heads, HKV key heads, D size of queries and
+keys, DV of values. Most tensors may have strides: contiguous in the last dimension, multiples of 16 bytes in the others.
+`stream` is the stream to work on: None for the framework's current one, or the default one.
+
+Every function raises `kiln.Error` with the library's message where an argument does not fit (nothing is started then), and
+TypeError for what is no tensor. A first call with given types, head sizes and options builds a kernel. No gradient is recorded.
+"""
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_size_t
+from typing import Any, NamedTuple, Optional, Tuple
+
+from ._calls import Call, MlaPlanStruct, MlaShape, RotaryStruct, check_values, handle_of, type_name
+from ._library import TYPES, check, lib
+from ._tensor import Array, as_tensor, workspace
+
+__all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
+           "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
+           "cast_fp8", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gemm", "hadamard",
+           "kernel_list", "layer_norm", "masked_decode", "mla_append", "mla_decode", "mla_decode_sparse", "mla_dequantize",
+           "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "rms_norm", "rotary_embedding", "softmax"]
+
+_ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
+_STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
+
+
+def kernel_list(device: str = "cpu") -> str:
+    """The lines of all kernels that calls on a device have built so far, as `kiln build --emit=archive` takes them."""
+    handle = handle_of(device)
+    n = lib.kiln_ops_list(handle, None, 0)
+    text = ctypes.create_string_buffer(n + 1)
+    lib.kiln_ops_list(handle, text, n + 1)
+    return text.value.decode()
+
+
+def _choice(what: str, name: Any, choices: dict) -> int:
+    if name not in choices:
+        raise TypeError("kiln: %s is %r, expected one of %s" % (what, name, ", ".join(str(c) for c in choices if c)))
+    return choices[name]
+
+
+def _with_lse(out: Array, lse: Array, wanted: bool) -> Any:
+    return (out, lse) if wanted else out
+
+
+# ---- products
+
+def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array] = None,
+         residual: Optional[Array] = None, transpose_a: bool = False, transpose_b: bool = False,
+         activation: Optional[str] = None, scale: Optional[float] = None, type: Any = None, stream: Any = None) -> Any:
+    """c = activation(scale * a b + bias) + residual, a matrix product or a batch of them.
+
+    a         [Z][M][K], with transpose_a [Z][K][M]; without a batch the first dimension is missing, in all tensors
+    b         [Z][K][N], with transpose_b [Z][N][K]; a and b: bf16, f16, f32 or e4m3, both the same
+    c         [Z][M][N]; None: allocated, with elements of `type`, None: those of a; bf16, f16, f32 or e4m3
+    bias      [N], residual [Z][M][N], both of c's type; or None
+    activation: None, "relu", "gelu", "gelu_tanh" or "silu"; scale: None: 1
+    Returns c.
+    """
+    call = Call("kiln_gemm", "kiln_gemm_args", a=a, b=b, bias=bias, residual=residual)
+    left, right = call.tensors["a"].shape, call.tensors["b"].shape
+    m = (left or (0,))[-1] if transpose_a else (left[-2:] or (0,))[0]
+    n = (right[-2:] or (0,))[0] if transpose_b else (right or (0,))[-1]
+    c = call.output("c", c, left[:-2] + (m, n), type or call.type_of("a"))
+    call.set(transpose_a=transpose_a, transpose_b=transpose_b,
+             activation=_choice("activation", activation, _ACTIVATIONS), scale=scale)
+    call.run(stream)
+    return c
+
+
+# ---- attention
+
+def attention(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
+              causal: bool = False, window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+              stream: Any = None) -> Any:
+    """Softmax attention, with grouped heads: out = softmax(scale q k^T) v.
+
+    q         T [B][S][H][D], k T [B][SKV][HKV][D], v T [B][SKV][HKV][DV]; H is a multiple of HKV, D and DV of 16, up to 256
+    causal    query i of S sees key j of SKV if j <= i + SKV - S; window > 0: causal, and the last `window` keys only
+    scale     None: 1/sqrt(D)
+    Returns out, T [B][S][H][DV]; with return_lse, or where `lse` is given, (out, lse): f32 [B][H][S], the natural logarithms of
+    the sums of exponentials.
+    """
+    call = Call("kiln_attention_forward", "kiln_attention_args", q=q, k=k, v=v)
+    batch, rows, heads = call.extents("q", 3)
+    out = call.output("out", out, (batch, rows, heads, call.extents("v", 4)[3]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (batch, heads, rows), "f32")
+    call.set(causal=causal, window=window, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def attention_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: Array, max_queries: int,
+                     out: Optional[Array] = None, lse: Optional[Array] = None, *, causal: bool = False,
+                     window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+                     stream: Any = None) -> Any:
+    """`attention` over a ragged batch that is packed without padding.
+
+    q         T [TQ][H][D], k T [TK][HKV][D], v T [TK][HKV][DV]
+    q_offsets i32 [B + 1]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 of q; k_offsets the same of k and v
+    max_queries: rows of the longest sequence of queries, or more
+    Returns out, T [TQ][H][DV]; with return_lse (out, lse): f32 [H][TQ].
+    """
+    call = Call("kiln_attention_forward_varlen", "kiln_attention_varlen_args", q=q, k=k, v=v, q_offsets=q_offsets,
+                k_offsets=k_offsets)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v", 3)[2]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (heads, rows), "f32")
+    call.set(max_queries=max_queries, causal=causal, window=window, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def attention_qkvpacked(qkv: Array, offsets: Array, head_size: int, max_rows: int, out: Optional[Array] = None,
+                        lse: Optional[Array] = None, *, causal: bool = False, window: int = 0,
+                        scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+    """`attention_varlen` with q, k and v of each token and head in one tensor.
+
+    qkv       T [TOKENS][H][2 * D + DV]: q, then k, then v; head_size is D
+    offsets   i32 [B + 1], of queries and keys alike; max_rows: of the longest sequence, or more
+    Returns out, T [TOKENS][H][DV]; with return_lse (out, lse): f32 [H][TOKENS].
+    """
+    call = Call("kiln_attention_forward_qkvpacked", "kiln_attention_qkvpacked_args", qkv=qkv, offsets=offsets)
+    rows, heads, width = call.extents("qkv", 3)
+    out = call.output("out", out, (rows, heads, width - 2 * head_size), call.type_of("qkv"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (heads, rows), "f32")
+    call.set(head_size=head_size, max_rows=max_rows, causal=causal, window=window, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def attention_kvpacked(q: Array, kv: Array, q_offsets: Array, k_offsets: Array, max_queries: int,
+                       out: Optional[Array] = None, lse: Optional[Array] = None, *, causal: bool = False,
+                       window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+                       stream: Any = None) -> Any:
+    """`attention_varlen` with k and v of each token and head in one tensor: kv, T [TK][HKV][D + DV]; q is T [TQ][H][D].
+
+    Returns out, T [TQ][H][DV]; with return_lse (out, lse): f32 [H][TQ].
+    """
+    call = Call("kiln_attention_forward_kvpacked", "kiln_attention_kvpacked_args", q=q, kv=kv, q_offsets=q_offsets,
+                k_offsets=k_offsets)
+    rows, heads, size = call.extents("q", 3)
+    out = call.output("out", out, (rows, heads, call.extents("kv", 3)[2] - size), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (heads, rows), "f32")
+    call.set(max_queries=max_queries, causal=causal, window=window, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def _gradients(call: Call, dq: Array, dk: Array, dv: Array) -> Tuple[Any, Any, Any]:
+    def like(field: str, given: Array, of: str) -> Any:
+        return call.output(field, given, call.tensors[of].shape, call.type_of(of))
+    return like("dq", dq, "q"), like("dk", dk, "k"), like("dv", dv, "v")
+
+
+def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
+                       dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
+                       deterministic: bool = False, scale: Optional[float] = None,
+                       stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The gradients of `attention`, from its inputs, its out and lse, and the gradient dout of out, T [B][S][H][DV].
+
+    deterministic: the same bits every time, slower. causal and scale as in the forward call; there is no window.
+    Returns (dq, dk, dv), of the shapes and types of q, k and v; those of k and v are summed over the query heads of a key head.
+    """
+    call = Call("kiln_attention_backward", "kiln_attention_backward_args", q=q, k=k, v=v, out=out, lse=lse, dout=dout)
+    made = _gradients(call, dq, dk, dv)
+    call.set(causal=causal, deterministic=deterministic, scale=scale)
+    call.run(stream)
+    return made
+
+
+def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: Array, max_keys: int,
+                              out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
+                              dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
+                              deterministic: bool = False, max_queries: int = 0, scale: Optional[float] = None,
+                              stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The gradients of `attention_varlen`. max_keys: keys of the longest sequence, or more; deterministic needs max_queries.
+
+    Returns (dq, dk, dv).
+    """
+    call = Call("kiln_attention_backward_varlen", "kiln_attention_backward_varlen_args", q=q, k=k, v=v,
+                q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout)
+    made = _gradients(call, dq, dk, dv)
+    call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, deterministic=deterministic, scale=scale)
+    call.run(stream)
+    return made
+
+
+def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
+                     mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
+                     scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+    """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
+
+    q         T [B][H][D], k T [B][S][HKV][D], v T [B][S][HKV][DV]
+    mask      u8 [B][S][HKV]: 0 masks the key; lengths i32 [B]: how many of the S keys each request has; or None
+    splits    into how many parts the keys are split; 0: as many as fill the device
+    Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
+    """
+    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths)
+    batch, heads = call.extents("q", 2)
+    out = call.output("out", out, (batch, heads, call.extents("v", 4)[3]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (batch, heads), "f32")
+    call.set(splits=splits, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+class Rotary(NamedTuple):
+    """How rotary embedding turns the elements of a head; include/kiln/ops/rotary.h has each style's angles. 0 is a default."""
+
+    style: str = "halves"                       # "interleaved", "dynamic_ntk", "qwen_ntk", "yarn", "llama3", "multi"
+    size: int = 0                               # how many elements of a head are turned; 0: all; interleaved: half of them
+    base: float = 0                             # 0: 10000
+    scale: float = 0
+    low: float = 0
+    high: float = 0
+    extrapolation: float = 0
+    magnitude: float = 0
+    offset: int = 0
+
+
+def _rotary(call: Call, rotary: Optional[Rotary]) -> None:
+    if rotary is not None:
+        made = RotaryStruct(_choice("style", rotary.style, _STYLES), *rotary[1:])
+        call.set(rotary=ctypes.pointer(made))
+
+
+def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, lengths: Array,
+                  out: Optional[Array] = None, *, rotary: Optional[Rotary] = None, scales: Optional[Array] = None,
+                  cache2: Optional[Array] = None, ring: int = 0, max_length: int = 0, splits: int = 0,
+                  q_bias: Optional[Array] = None, k_bias: Optional[Array] = None, v_bias: Optional[Array] = None,
+                  qkv_scales: Optional[Array] = None, type: Any = None, tasks: Optional[Array] = None,
+                  key_factors: Optional[Array] = None, value_factors: Optional[Array] = None,
+                  positions: Optional[Array] = None, prefix_lengths: Optional[Array] = None,
+                  positions_after_prefix: bool = False, scale: Optional[float] = None, slopes: Optional[Array] = None,
+                  bias: Optional[Array] = None, bucket_bias: Optional[Array] = None, bucket_distance: int = 0,
+                  one_sided_buckets: bool = False, log_scaling: bool = False, trained_length: int = 0,
+                  finished: Optional[Array] = None, cross: bool = False, beams: int = 0,
+                  sources: Optional[Array] = None, prompt_lengths: Optional[Array] = None,
+                  out_scale: Optional[Array] = None, stream: Any = None) -> Any:
+    """One decoding step of a layer: biases, rotary embedding, attention over a paged cache, and the new token appended to it.
+
+    q         T or i8 [R][H][D], k and v [R][HKV][D]: the new tokens' projections, a row each
+    cache     T, i8 or e4m3 [blocks][HKV][page size][D], read and written
+    table     i32 [R][2][pages]: the block of each page of keys, then of values
+    lengths   i32 [R]: tokens in the cache, without the new one
+    The other arguments each add one thing; include/kiln/ops/decode.h has their shapes.
+    Returns out, T [R][H][D]; T is `type`, None: that of q.
+    """
+    call = Call("kiln_masked_decode", "kiln_masked_decode_args", q=q, k=k, v=v, table=table, lengths=lengths,
+                q_bias=q_bias, k_bias=k_bias, v_bias=v_bias, qkv_scales=qkv_scales, tasks=tasks,
+                key_factors=key_factors, value_factors=value_factors, positions=positions,
+                prefix_lengths=prefix_lengths, slopes=slopes, bias=bias, bucket_bias=bucket_bias, finished=finished,
+                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale)
+    for field, given in (("cache", cache), ("cache2", cache2), ("scales", scales)):
+        if given is not None and cross:
+            call.put(field, as_tensor(given))
+        elif given is not None:
+            call.inout(field, given)
+    out = call.output("out", out, call.extents("q", 3), type or call.type_of("q"))
+    _rotary(call, rotary)
+    call.set(ring=ring, max_length=max_length, splits=splits, positions_after_prefix=positions_after_prefix,
+             scale=scale, type=None if type is None else TYPES[type_name(type)], bucket_distance=bucket_distance,
+             one_sided_buckets=one_sided_buckets, log_scaling=log_scaling, trained_length=trained_length, cross=cross,
+             beams=beams)
+    call.run(stream)
+    return out
+
+
+# ---- multi-head latent attention. A cached token is 576 values: all its key, the first 512 its value
+
+class MlaPlan:
+    """How the keys of a ragged batch are split: made by `mla_plan` once a step, for every layer. It holds its memory."""
+
+    __slots__ = ("struct", "_owner")
+
+    def __init__(self, struct: MlaPlanStruct, owner: Array):
+        self.struct = struct
+        self._owner = owner
+
+    def __repr__(self) -> str:
+        shape = self.struct.shape
+        return "kiln.ops.MlaPlan(%s)" % ", ".join("%s=%d" % (name, getattr(shape, name)) for name, _ in shape._fields_)
+
+
+def mla_plan(lengths: Optional[Array] = None, *, query_heads: int, queries: int = 1, key_heads: int = 1,
+             batch: Optional[int] = None, topk: int = 0, extra_topk: int = 0, partitions: int = 0,
+             topk_lengths: Optional[Array] = None, extra_topk_lengths: Optional[Array] = None,
+             like: Optional[Array] = None, stream: Any = None) -> MlaPlan:
+    """The plan for `mla_decode`, or with topk for `mla_decode_sparse`.
+
+    lengths     dense: i32 [batch]: tokens in the cache of each request, including the new ones
+    queries     new tokens of each request
+    topk        sparse: the length of the lists; extra_topk: of those for the extra cache. topk_lengths, extra_topk_lengths i32
+                [batch]: those of the decoding calls, so that parts have equal work; None: full lists
+    batch       None: the extent of the lengths; like: any tensor of the device, where no lengths say which
+    partitions  0: as many as fill the device
+    """
+    call = Call("kiln_mla_plan_make", "kiln_mla_plan_args", lengths=lengths, topk_lengths=topk_lengths,
+                extra_topk_lengths=extra_topk_lengths)
+    if call.first is None:
+        if like is None:
+            raise TypeError("mla_plan: `like`, a tensor of the device, is missing: no lengths say where the plan is made")
+        call.first = as_tensor(like)
+    if batch is None:
+        batch = (call.first.shape or (0,))[0]
+    shape = MlaShape(batch, queries, query_heads, key_heads, topk, extra_topk, partitions)
+    n, made = c_size_t(), MlaPlanStruct()
+    handle = handle_of(call.first.device)
+    lib.kiln_mla_plan_size.argtypes = [ctypes.c_void_p, ctypes.POINTER(MlaShape), ctypes.POINTER(c_size_t)]
+    check(lib.kiln_mla_plan_size(handle, shape, ctypes.byref(n)))
+    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device)
+    call.set(shape=ctypes.pointer(shape), memory=address, memory_bytes=n_bytes)
+    call.run(stream, made)
+    return MlaPlan(made, owner)
+
+
+def _mla_outputs(call: Call, out: Array, lse: Array) -> Tuple[Any, Any]:
+    batch, queries, heads = call.extents("q", 3)
+    return (call.output("out", out, (batch, queries, heads, 512), call.type_of("q")),
+            call.output("lse", lse, (batch, heads, queries), "f32"))
+
+
+def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Array, out: Optional[Array] = None,
+               lse: Optional[Array] = None, *, causal: bool = False, round_scales: bool = False,
+               scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any]:
+    """Dense latent decoding over a paged cache.
+
+    plan      made for the same lengths
+    q         bf16 or f16 [batch][queries][query_heads][576]
+    cache     as q [pages][page size][key_heads][576], or fp8: u8, i8 or e4m3 [pages][page size][656]
+    table     i32 [batch][pages per request]; lengths i32 [batch]
+    causal    query j sees keys before length - (queries - 1 - j); scale: None: 1/sqrt(576)
+    Returns (out, lse): as q [batch][queries][query_heads][512], f32 [batch][query_heads][queries], natural logarithms.
+    """
+    call = Call("kiln_mla_decode", "kiln_mla_decode_args", q=q, cache=cache, table=table, lengths=lengths)
+    made = _mla_outputs(call, out, lse)
+    call.set(plan=ctypes.pointer(plan.struct), causal=causal, round_scales=round_scales, scale=scale)
+    call.run(stream)
+    return made
+
+
+def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out: Optional[Array] = None,
+                      lse: Optional[Array] = None, *, topk_lengths: Optional[Array] = None,
+                      extra_cache: Optional[Array] = None, extra_indices: Optional[Array] = None,
+                      extra_topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
+                      round_scales: bool = False, scale: Optional[float] = None,
+                      stream: Any = None) -> Tuple[Any, Any]:
+    """Latent decoding over lists of slots in an fp8 cache.
+
+    plan      with topk
+    q         bf16 [batch][queries][query_heads][D]; D is 576 or 512
+    cache     u8, i8 or e4m3 [pages][page size][656] where D is 576, [584] where it is 512
+    indices   i32 [batch][queries][topk]: slots, page * (page size) + offset; one outside the cache is masked
+    topk_lengths i32 [batch]; extra_cache, extra_indices, extra_topk_lengths: a second cache with its own lists
+    sink      f32 [query_heads]: a logit that is added to the denominator of out
+    Returns (out, lse), as `mla_decode`.
+    """
+    call = Call("kiln_mla_decode_sparse", "kiln_mla_decode_sparse_args", q=q, cache=cache, indices=indices,
+                topk_lengths=topk_lengths, extra_cache=extra_cache, extra_indices=extra_indices,
+                extra_topk_lengths=extra_topk_lengths, sink=sink)
+    made = _mla_outputs(call, out, lse)
+    call.set(plan=ctypes.pointer(plan.struct), round_scales=round_scales, scale=scale)
+    call.run(stream)
+    return made
+
+
+def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array] = None,
+                       max_logits: Optional[Array] = None, lse: Optional[Array] = None, *,
+                       topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
+                       scale: Optional[float] = None, base2: bool = False, stream: Any = None) -> Tuple[Any, Any, Any]:
+    """Latent prefill: each query token attends to its own list of rows.
+
+    q         bf16 [S][H][D], kv bf16 [SKV][D]; D is 576 or 512
+    indices   i32 [S][topk]: rows of kv; one outside is masked. topk_lengths i32 [S]; sink f32 [H]
+    base2     max_logits and lse in base 2, and lse -infinity for a row without keys, as FlashMLA returned them until 2026
+    Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both natural.
+    """
+    call = Call("kiln_mla_prefill_sparse", "kiln_mla_prefill_sparse_args", q=q, kv=kv, indices=indices,
+                topk_lengths=topk_lengths, sink=sink)
+    rows, heads = call.extents("q", 2)
+    made = (call.output("out", out, (rows, heads, 512), "bf16"), call.output("max_logits", max_logits, (rows, heads), "f32"),
+            call.output("lse", lse, (rows, heads), "f32"))
+    call.set(scale=scale, base2=base2)
+    call.run(stream)
+    return made
+
+
+def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,
+              stream: Any = None) -> Any:
+    """The slots of the last `queries` tokens of each request, for every layer's append.
+
+    table     i32 [batch][pages per request]; lengths i32 [batch], including the new tokens; page_size: tokens of a page
+    Returns slots, i32 [batch][queries]; -1 for a token before the first or past the table.
+    """
+    call = Call("kiln_mla_slots", "kiln_mla_slots_args", table=table, lengths=lengths)
+    slots = call.output("slots", slots, (call.extents("table", 1)[0], queries), "i32")
+    call.set(page_size=page_size)
+    call.run(stream)
+    return slots
+
+
+def mla_append(keys: Array, cache: Array, slots: Optional[Array] = None, *, stream: Any = None) -> Any:
+    """Writes rows into a paged cache. keys: bf16 or f16 [N][key_heads][576]; cache: as keys [pages][page size][key_heads][576];
+    slots: i32 [N], or [batch][queries] as of `mla_slots`; None: 0, 1, 2 ... Returns cache."""
+    call = Call("kiln_mla_append", "kiln_mla_append_args", keys=keys, slots=slots)
+    call.as_list("slots")
+    call.inout("cache", cache)
+    call.run(stream)
+    return cache
+
+
+def mla_quantize(keys: Array, cache: Array, slots: Optional[Array] = None, *, full_scales: bool = False,
+                 power_scales: bool = False, stream: Any = None) -> Any:
+    """Writes rows into an fp8 cache. keys: bf16 or f16 [N][576] or [N][512]; cache: u8, i8 or e4m3 [pages][page size][656] or
+    [584]; slots as of `mla_append`. With 656 bytes: full_scales: scales stay f32, else they are rounded to bf16; power_scales:
+    they are powers of two. Returns cache."""
+    call = Call("kiln_mla_quantize", "kiln_mla_quantize_args", keys=keys, slots=slots)
+    call.as_list("slots")
+    call.inout("cache", cache)
+    call.set(full_scales=full_scales, power_scales=power_scales)
+    call.run(stream)
+    return cache
+
+
+def mla_dequantize(cache: Array, slots: Optional[Array] = None, keys: Optional[Array] = None, *,
+                   round_scales: bool = False, stream: Any = None) -> Any:
+    """Reads rows of the fp8 cache. Returns keys, bf16 [N][576] or [N][512]; slots as of `mla_append`, None: all that the cache has."""
+    call = Call("kiln_mla_dequantize", "kiln_mla_dequantize_args", cache=cache, slots=slots)
+    call.as_list("slots")
+    pages, page_size, width = call.extents("cache", 3)
+    rows = pages * page_size if slots is None else call.extents("slots", 1)[0]
+    keys = call.output("keys", keys, (rows, 512 if width == 584 else 576), "bf16")
+    call.set(round_scales=round_scales)
+    call.run(stream)
+    return keys
+
+
+# ---- the small operators. Tensors [M][N] may have any number of dimensions: they are rows of the last one
+
+def _norm(name: str, x: Array, out: Array, residual: Array, weight: Array, bias: Array, sum: Array, out_scale: Array,
+          eps: float, type: Any, return_sum: bool, stream: Any) -> Any:
+    call = Call(name, "kiln_norm_args", x=x, residual=residual, weight=weight, bias=bias)
+    shape, of = call.tensors["x"].shape, call.type_of("x")
+    out = call.output("out", out, shape, type or of)
+    results = [out]
+    if return_sum or sum is not None:
+        results.append(call.output("sum", sum, shape, of))
+    call.as_rows("x", "residual", "out", "sum")
+    if out_scale is not None or call.type_of("out") in ("e4m3", "i8"):
+        results.append(call.output("out_scale", out_scale, shape[:-1], "f32"))
+        call.as_list("out_scale")
+    call.set(eps=eps)
+    call.run(stream)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def rms_norm(x: Array, weight: Optional[Array] = None, out: Optional[Array] = None, *,
+             residual: Optional[Array] = None, bias: Optional[Array] = None, sum: Optional[Array] = None,
+             out_scale: Optional[Array] = None, eps: float = 1e-6, type: Any = None, return_sum: bool = False,
+             stream: Any = None) -> Any:
+    """RMS norm of rows: s / sqrt(mean(s^2) + eps) * weight + bias of s = x + residual.
+
+    x, residual  T [M][N], N up to 16384; weight, bias T [N]; or None
+    type         of out: None: T; "e4m3" or "i8": divided by its row's scale
+    Returns out [M][N]; with return_sum also sum, T [M][N]: s; with a narrow type also out_scale, f32 [M]: a tuple in this order.
+    """
+    return _norm("kiln_rms_norm", x, out, residual, weight, bias, sum, out_scale, eps, type, return_sum, stream)
+
+
+def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] = None, out: Optional[Array] = None, *,
+               residual: Optional[Array] = None, sum: Optional[Array] = None, out_scale: Optional[Array] = None,
+               eps: float = 1e-5, type: Any = None, return_sum: bool = False, stream: Any = None) -> Any:
+    """Layer norm of rows: (s - mean) / sqrt(variance + eps) * weight + bias of s = x + residual; all else as for `rms_norm`."""
+    return _norm("kiln_layer_norm", x, out, residual, weight, bias, sum, out_scale, eps, type, return_sum, stream)
+
+
+def rotary_embedding(x: Array, positions: Array, *, rotary: Optional[Rotary] = None, trained_length: int = 0,
+                     backward: bool = False, stream: Any = None) -> Any:
+    """Turns pairs of each head's elements in place. x: T [tokens][H][D]; positions: i32 [tokens]; rotary: "halves",
+    "interleaved", "yarn" or "llama3"; backward: by the opposite angle. Returns x."""
+    call = Call("kiln_rotary_embedding", "kiln_rotary_embedding_args")
+    call.inout("x", x)
+    call.put("positions", as_tensor(positions))
+    _rotary(call, rotary)
+    call.set(trained_length=trained_length, backward=backward)
+    call.run(stream)
+    return x
+
+
+def activate(gate: Array, up: Optional[Array] = None, out: Optional[Array] = None, *, activation: str = "silu",
+             stream: Any = None) -> Any:
+    """out = activation(gate) * up, T [M][N]; up None: 1. Returns out. activation as for `gemm`."""
+    call = Call("kiln_activate", "kiln_activate_args", gate=gate, up=up)
+    out = call.output("out", out, call.tensors["gate"].shape, call.type_of("gate"))
+    call.as_rows("gate", "up", "out")
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return out
+
+
+def activate_backward(gate: Array, up: Array, dout: Array, dgate: Optional[Array] = None, dup: Optional[Array] = None,
+                      *, activation: str = "silu", stream: Any = None) -> Any:
+    """The gradients of `activate`, T [M][N]: (dgate, dup); where up is None dgate alone."""
+    call = Call("kiln_activate_backward", "kiln_activate_backward_args", gate=gate, up=up, dout=dout)
+    shape, of = call.tensors["gate"].shape, call.type_of("gate")
+    dgate = call.output("dgate", dgate, shape, of)
+    if up is not None or dup is not None:
+        dup = call.output("dup", dup, shape, of)
+    call.as_rows("gate", "up", "dout", "dgate", "dup")
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return dgate if dup is None else (dgate, dup)
+
+
+def softmax(x: Array, out: Optional[Array] = None, *, type: Any = None, stream: Any = None) -> Any:
+    """Softmax of rows. x: T [M][N]; returns out, `type` [M][N]: bf16, f16 or f32; None: T."""
+    call = Call("kiln_softmax", "kiln_softmax_args", x=x)
+    out = call.output("out", out, call.tensors["x"].shape, type or call.type_of("x"))
+    call.as_rows("x", "out")
+    call.run(stream)
+    return out
+
+
+def cross_entropy(logits: Array, labels: Array, loss: Optional[Array] = None, lse: Optional[Array] = None, *,
+                  stream: Any = None) -> Tuple[Any, Any]:
+    """loss = lse - logits[label] of rows. logits: T [M][V]; labels: i32 [M], one outside of the row is ignored (loss 0).
+    Returns (loss, lse), f32 [M]."""
+    call = Call("kiln_cross_entropy", "kiln_cross_entropy_args", logits=logits, labels=labels)
+    rows = call.extents("logits", 1)
+    made = call.output("loss", loss, rows, "f32"), call.output("lse", lse, rows, "f32")
+    call.run(stream)
+    return made
+
+
+def cross_entropy_backward(logits: Array, labels: Array, lse: Array, dloss: Array, dlogits: Optional[Array] = None, *,
+                           stream: Any = None) -> Any:
+    """The gradient of `cross_entropy`, from its inputs, its lse, and dloss, f32 [M]. Returns dlogits, T [M][V]."""
+    call = Call("kiln_cross_entropy_backward", "kiln_cross_entropy_backward_args", logits=logits, labels=labels,
+                lse=lse, dloss=dloss)
+    dlogits = call.output("dlogits", dlogits, call.tensors["logits"].shape, call.type_of("logits"))
+    call.run(stream)
+    return dlogits
+
+
+def embedding(table: Array, tokens: Array, out: Optional[Array] = None, *, scale: float = 1.0,
+              stream: Any = None) -> Any:
+    """Rows of a table by number, times a factor: table T [V][N], tokens i32 [M]. Returns out, T [M][N]; no such row: zeros."""
+    call = Call("kiln_embedding", "kiln_embedding_args", table=table, tokens=tokens)
+    out = call.output("out", out, (call.extents("tokens", 1)[0], call.extents("table", 2)[1]), call.type_of("table"))
+    call.set(scale=scale)
+    call.run(stream)
+    return out
+
+
+def argmax(x: Array, index: Optional[Array] = None, *, stream: Any = None) -> Any:
+    """The column of the largest of each row, the first among equals; NaN is the largest. x: T [M][N]. Returns index, i32 [M]."""
+    call = Call("kiln_argmax", "kiln_argmax_args", x=x)
+    index = call.output("index", index, call.tensors["x"].shape[:-1], "i32")
+    call.as_rows("x")
+    call.as_list("index")
+    call.run(stream)
+    return index
+
+
+def cast_fp8(x: Array, out: Optional[Array] = None, scales: Optional[Array] = None, *, group: int = 0,
+             stream: Any = None) -> Tuple[Any, Any]:
+    """x, T [M][N], is about out * scale, for each row, or each `group` (32, 64, 128 or 256) neighbours in it.
+    Returns (out, scales): e4m3 [M][N]; f32 [M], with a group [M][ceil(N / group)]."""
+    call = Call("kiln_cast_fp8", "kiln_cast_fp8_args", x=x)
+    rows, columns = call.extents("x", 2)
+    out = call.output("out", out, (rows, columns), "e4m3")
+    scales = call.output("scales", scales, (rows, -(-columns // group)) if group > 0 else (rows,), "f32")
+    call.set(group=group)
+    call.run(stream)
+    return out, scales
+
+
+def hadamard(x: Array, out: Optional[Array] = None, *, stream: Any = None) -> Any:
+    """The Walsh-Hadamard transform of rows, in natural order, not normalised. x: T [M][N], N a power of two from 2 to 32768.
+    Returns out, T [M][N]."""
+    call = Call("kiln_hadamard", "kiln_hadamard_args", x=x)
+    out = call.output("out", out, call.tensors["x"].shape, call.type_of("x"))
+    call.as_rows("x", "out")
+    call.run(stream)
+    return out
+
+
+def conv2d(x: Array, filter: Array, out: Optional[Array] = None, *, stride: int = 1, dilation: int = 1, pad: int = 0,
+           stream: Any = None) -> Any:
+    """A convolution of images, channels last: x T [images][H][W][C], filter T [KH][KW][C][F].
+    Returns out, T [images][OH][OW][F], OH = (H + 2 pad - dilation (KH - 1) - 1) / stride + 1, OW alike."""
+    call = Call("kiln_conv2d", "kiln_conv2d_args", x=x, filter=filter)
+    images, height, width, _ = call.extents("x", 4)
+    rows, columns, _, filters = call.extents("filter", 4)
+
+    def extent(size: int, taps: int) -> int:
+        return (size + 2 * pad - dilation * (taps - 1) - 1) // max(stride, 1) + 1
+    out = call.output("out", out, (images, extent(height, rows), extent(width, columns), filters), call.type_of("x"))
+    call.set(stride=stride, dilation=dilation, pad=pad)
+    call.run(stream)
+    return out

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: MIT
+"""Kiln's operators as PyTorch's: `torch.ops.kiln.*`, for models that are compiled, exported or trained.
+
+    import kiln.torch
+
+    out, lse = kiln.torch.attention(q, k, v, causal=True)           # records gradients; torch.compile sees one operator
+    y = kiln.torch.gemm(x, w, transpose_b=True, bias=b)
+
+They compute what the functions of the same names in `kiln.ops` do, allocate their results, and change nothing. Each has a fake
+kernel, so that `torch.compile` and `torch.export` know shapes without running it. Gradients: attention, attention_varlen (without
+a window), gemm (without an activation), activate, softmax, cross_entropy, rotary_embedding, embedding. The others raise where a
+gradient is asked for. PyTorch's dispatcher takes some 20 us a call: where only
+speed counts and nothing is compiled, `kiln.ops` is the shorter way.
+
+Needs PyTorch 2.4 or later.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import ops
+
+__all__ = ["activate", "attention", "attention_decode", "attention_varlen", "cross_entropy", "embedding", "gemm", "layer_norm",
+           "rms_norm", "rotary_embedding", "softmax"]
+
+# Schemas are written out: PyTorch reads annotations, which are texts here.
+
+
+def _operator(name: str, schema: str, run: Callable, fake: Callable, backward: Optional[Callable] = None,
+              setup: Optional[Callable] = None) -> Any:
+    made = torch.library.custom_op("kiln::" + name, run, mutates_args=(), schema=schema)
+    made.register_fake(fake)
+    if backward is not None and setup is not None:
+        made.register_autograd(backward, setup_context=lambda ctx, inputs, output: setup(ctx, inputs, output))
+    return made
+
+
+def _like(x: Tensor, *shape: Any, dtype: Optional[torch.dtype] = None) -> Tensor:
+    return x.new_empty(shape, dtype=dtype or x.dtype)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Gradients come with any strides, such as those of `expand`; Kiln takes those with contiguous rows of 16 bytes."""
+    return x.contiguous()
+
+
+# ---- attention
+
+def _setup_attention(context: Any, inputs: Tuple, output: Tuple) -> None:
+    q, k, v, context.causal, context.window, context.scale, context.deterministic = inputs
+    context.save_for_backward(q, k, v, *output)
+    context.mark_non_differentiable(output[1])
+
+
+def _attention_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
+    if context.window:
+        raise NotImplementedError("kiln::attention has no gradient with a window")
+    gradients = torch.ops.kiln.attention_backward(*context.saved_tensors, _rows(dout), context.causal, context.scale,
+                                                  context.deterministic)
+    return (*gradients, None, None, None, None)
+
+
+_operator("attention_backward",
+          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, bool causal, float? scale, bool deterministic) "
+          "-> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, out, lse, dout, causal, scale, deterministic: ops.attention_backward(
+              q, k, v, out, lse, dout, causal=causal, scale=scale, deterministic=deterministic),
+          lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
+_attention = _operator(
+    "attention",
+    "(Tensor q, Tensor k, Tensor v, bool causal, int window, float? scale, bool deterministic) -> (Tensor, Tensor)",
+    lambda q, k, v, causal, window, scale, _: ops.attention(q, k, v, causal=causal, window=window, scale=scale, return_lse=True),
+    lambda q, k, v, *rest: (_like(q, *q.shape[:3], v.shape[3]),
+                            _like(q, q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32)),
+    _attention_backward, _setup_attention)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, window: int = 0,
+              scale: Optional[float] = None, deterministic: bool = False) -> Tuple[Tensor, Tensor]:
+    """`kiln.ops.attention`: (out [B][S][H][DV], lse f32 [B][H][S]) of q [B][S][H][D], k [B][SKV][HKV][D], v [B][SKV][HKV][DV].
+    lse has no gradient; deterministic: the others are the same bits every time."""
+    return _attention(q, k, v, causal, window, scale, deterministic)
+
+
+def _setup_varlen(context: Any, inputs: Tuple, output: Tuple) -> None:
+    context.max_queries, context.max_keys, context.causal, context.window, context.scale, context.deterministic = inputs[5:]
+    context.save_for_backward(*inputs[:5], *output)
+    context.mark_non_differentiable(output[1])
+
+
+def _varlen_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
+    if context.window:
+        raise NotImplementedError("kiln::attention_varlen has no gradient with a window")
+    gradients = torch.ops.kiln.attention_varlen_backward(*context.saved_tensors, _rows(dout), context.max_queries, context.max_keys,
+                                                         context.causal, context.scale, context.deterministic)
+    return (*gradients, *[None] * 8)
+
+
+_operator("attention_varlen_backward",
+          "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, Tensor out, Tensor lse, Tensor dout, "
+          "int max_queries, int max_keys, bool causal, float? scale, bool deterministic) -> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, q_offsets, k_offsets, out, lse, dout, max_queries, max_keys, causal, scale, deterministic:
+          ops.attention_backward_varlen(q, k, v, q_offsets, k_offsets, max_keys, out, lse, dout, causal=causal, scale=scale,
+                                        deterministic=deterministic, max_queries=max_queries),
+          lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
+_attention_varlen = _operator(
+    "attention_varlen",
+    "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, int max_queries, int max_keys, bool causal, int window, "
+    "float? scale, bool deterministic) -> (Tensor, Tensor)",
+    lambda q, k, v, q_offsets, k_offsets, max_queries, max_keys, causal, window, scale, _: ops.attention_varlen(
+        q, k, v, q_offsets, k_offsets, max_queries, causal=causal, window=window, scale=scale, return_lse=True),
+    lambda q, k, v, *rest: (_like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)),
+    _varlen_backward, _setup_varlen)
+
+
+def attention_varlen(q: Tensor, k: Tensor, v: Tensor, q_offsets: Tensor, k_offsets: Tensor, max_queries: int, max_keys: int, *,
+                     causal: bool = False, window: int = 0, scale: Optional[float] = None,
+                     deterministic: bool = False) -> Tuple[Tensor, Tensor]:
+    """`kiln.ops.attention_varlen`: (out [TQ][H][DV], lse f32 [H][TQ]). max_keys, of the longest sequence of keys or more, is for
+    the gradient."""
+    return _attention_varlen(q, k, v, q_offsets, k_offsets, max_queries, max_keys, causal, window, scale, deterministic)
+
+
+_attention_decode = _operator(
+    "attention_decode", "(Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? lengths, float? scale) -> Tensor",
+    lambda q, k, v, mask, lengths, scale: ops.attention_decode(q, k, v, mask=mask, lengths=lengths, scale=scale),
+    lambda q, k, v, mask, lengths, scale: _like(q, *q.shape[:2], v.shape[3]))
+
+
+def attention_decode(q: Tensor, k: Tensor, v: Tensor, *, mask: Optional[Tensor] = None, lengths: Optional[Tensor] = None,
+                     scale: Optional[float] = None) -> Tensor:
+    """`kiln.ops.attention_decode`: out [B][H][DV] of q [B][H][D] against a cache. No gradient."""
+    return _attention_decode(q, k, v, mask, lengths, scale)
+
+
+# ---- products
+
+def _setup_gemm(context: Any, inputs: Tuple, output: Tensor) -> None:
+    a, b, bias, residual, context.transpose_a, context.transpose_b, context.activation, context.scale, _ = inputs
+    context.save_for_backward(a, b)
+    context.bias_type = bias.dtype if bias is not None else None
+    context.has_residual = residual is not None
+
+
+def _gemm_backward(context: Any, dc: Tensor) -> Tuple:
+    if context.activation is not None:
+        raise NotImplementedError("kiln::gemm has no gradient with an activation: use kiln.torch.activate")
+    a, b = context.saved_tensors
+    dc = _rows(dc)
+    d, rows = dc.to(a.dtype), tuple(range(dc.dim() - 1))
+    ta, tb, da, db = context.transpose_a, context.transpose_b, None, None
+
+    def product(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+        return _gemm(x, y, None, None, transpose_x, transpose_y, None, context.scale, None)
+    if context.needs_input_grad[0]:             # da = dc b^T, or its transpose b dc^T
+        da = product(b, d, tb, True) if ta else product(d, b, False, not tb)
+    if context.needs_input_grad[1]:             # db = a^T dc, or its transpose dc^T a
+        db = product(d, a, True, ta) if tb else product(a, d, not ta, False)
+    bias = dc.sum(rows).to(context.bias_type) if context.bias_type is not None else None
+    return da, db, bias, dc if context.has_residual else None, None, None, None, None, None
+
+
+def _fake_gemm(a: Tensor, b: Tensor, bias: Any, residual: Any, transpose_a: bool, transpose_b: bool, activation: Any, scale: float,
+               dtype: Optional[torch.dtype]) -> Tensor:
+    return _like(a, *a.shape[:-2], a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1], dtype=dtype)
+
+
+_gemm = _operator(
+    "gemm", "(Tensor a, Tensor b, Tensor? bias, Tensor? residual, bool transpose_a, bool transpose_b, str? activation, "
+    "float scale, ScalarType? dtype) -> Tensor",
+    lambda a, b, bias, residual, transpose_a, transpose_b, activation, scale, dtype: ops.gemm(
+        a, b, bias=bias, residual=residual, transpose_a=transpose_a, transpose_b=transpose_b, activation=activation, scale=scale,
+        type=dtype),
+    _fake_gemm, _gemm_backward, _setup_gemm)
+
+
+def gemm(a: Tensor, b: Tensor, *, bias: Optional[Tensor] = None, residual: Optional[Tensor] = None, transpose_a: bool = False,
+         transpose_b: bool = False, activation: Optional[str] = None, scale: float = 1.0,
+         dtype: Optional[torch.dtype] = None) -> Tensor:
+    """`kiln.ops.gemm`: activation(scale * a b + bias) + residual, [Z][M][N] or [M][N]; dtype is that of the result."""
+    return _gemm(a, b, bias, residual, transpose_a, transpose_b, activation, scale, dtype)
+
+
+# ---- rows
+
+def _fake_rows(x: Tensor, *rest: Any) -> Tensor:
+    return _like(x, *x.shape)
+
+
+_norm_schema = "(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor"
+_rms_norm = _operator("rms_norm", _norm_schema,
+                      lambda x, weight, bias, eps: ops.rms_norm(x, weight, bias=bias, eps=eps), _fake_rows)
+_layer_norm = _operator("layer_norm", _norm_schema,
+                        lambda x, weight, bias, eps: ops.layer_norm(x, weight, bias, eps=eps), _fake_rows)
+
+
+def rms_norm(x: Tensor, weight: Optional[Tensor] = None, *, bias: Optional[Tensor] = None, eps: float = 1e-6) -> Tensor:
+    """`kiln.ops.rms_norm` of rows of the last dimension. No gradient."""
+    return _rms_norm(x, weight, bias, eps)
+
+
+def layer_norm(x: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, *, eps: float = 1e-5) -> Tensor:
+    """`kiln.ops.layer_norm` of rows of the last dimension. No gradient."""
+    return _layer_norm(x, weight, bias, eps)
+
+
+def _setup_softmax(context: Any, inputs: Tuple, output: Tensor) -> None:
+    context.save_for_backward(output)
+
+
+def _softmax_backward(context: Any, dy: Tensor) -> Tensor:
+    y, = context.saved_tensors
+    return (dy - (dy.float() * y.float()).sum(-1, keepdim=True)).to(y.dtype) * y
+
+
+_softmax = _operator("softmax", "(Tensor x) -> Tensor", lambda x: ops.softmax(x), _fake_rows, _softmax_backward, _setup_softmax)
+
+
+def softmax(x: Tensor) -> Tensor:
+    """`kiln.ops.softmax` of the last dimension, of x's type."""
+    return _softmax(x)
+
+
+def _setup_activate(context: Any, inputs: Tuple, output: Tensor) -> None:
+    gate, up, context.activation = inputs
+    context.save_for_backward(gate, up)
+
+
+def _activate_backward(context: Any, dout: Tensor) -> Tuple:
+    gate, up = context.saved_tensors
+    if up is None:
+        return torch.ops.kiln.activate_backward(gate, None, _rows(dout), context.activation)[0], None, None
+    return (*torch.ops.kiln.activate_backward(gate, up, _rows(dout), context.activation), None)
+
+
+def _run_activate_backward(gate: Tensor, up: Optional[Tensor], dout: Tensor, activation: str) -> Any:
+    made = ops.activate_backward(gate, up, dout, activation=activation)
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+_operator("activate_backward", "(Tensor gate, Tensor? up, Tensor dout, str activation) -> Tensor[]", _run_activate_backward,
+          lambda gate, up, dout, activation: [_like(gate, *gate.shape) for _ in range(1 if up is None else 2)])
+_activate = _operator("activate", "(Tensor gate, Tensor? up, str activation) -> Tensor",
+                      lambda gate, up, activation: ops.activate(gate, up, activation=activation), _fake_rows, _activate_backward,
+                      _setup_activate)
+
+
+def activate(gate: Tensor, up: Optional[Tensor] = None, *, activation: str = "silu") -> Tensor:
+    """`kiln.ops.activate`: activation(gate) * up."""
+    return _activate(gate, up, activation)
+
+
+# ---- tokens
+
+def _setup_cross_entropy(context: Any, inputs: Tuple, output: Tuple) -> None:
+    context.save_for_backward(*inputs, output[1])
+    context.mark_non_differentiable(output[1])
+
+
+def _cross_entropy_backward(context: Any, dloss: Tensor, _: Any) -> Tuple:
+    logits, labels, lse = context.saved_tensors
+    return torch.ops.kiln.cross_entropy_backward(logits, labels, lse, _rows(dloss)), None
+
+
+_operator("cross_entropy_backward", "(Tensor logits, Tensor labels, Tensor lse, Tensor dloss) -> Tensor",
+          lambda logits, labels, lse, dloss: ops.cross_entropy_backward(logits, labels, lse, dloss), _fake_rows)
+_cross_entropy = _operator("cross_entropy", "(Tensor logits, Tensor labels) -> (Tensor, Tensor)",
+                           lambda logits, labels: ops.cross_entropy(logits, labels),
+                           lambda logits, labels: (_like(logits, logits.shape[0], dtype=torch.float32),
+                                                   _like(logits, logits.shape[0], dtype=torch.float32)),
+                           _cross_entropy_backward, _setup_cross_entropy)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """`kiln.ops.cross_entropy`: the loss of each row, f32 [M]; labels are i32."""
+    return _cross_entropy(logits, labels)[0]
+
+
+def _setup_embedding(context: Any, inputs: Tuple, output: Tensor) -> None:
+    table, tokens, context.scale = inputs
+    context.save_for_backward(tokens)
+    context.shape, context.dtype = table.shape, table.dtype
+
+
+def _embedding_backward(context: Any, dout: Tensor) -> Tuple:
+    tokens, = context.saved_tensors
+    known = ((tokens >= 0) & (tokens < context.shape[0])).unsqueeze(-1)
+    rows = torch.where(known, dout.float() * context.scale, 0)
+    table = torch.zeros(context.shape, dtype=torch.float32, device=dout.device)
+    return table.index_add(0, tokens.clamp(0, context.shape[0] - 1), rows).to(context.dtype), None, None
+
+
+_embedding = _operator("embedding", "(Tensor table, Tensor tokens, float scale) -> Tensor",
+                       lambda table, tokens, scale: ops.embedding(table, tokens, scale=scale),
+                       lambda table, tokens, scale: _like(table, tokens.shape[0], table.shape[1]),
+                       _embedding_backward, _setup_embedding)
+
+
+def embedding(table: Tensor, tokens: Tensor, *, scale: float = 1.0) -> Tensor:
+    """`kiln.ops.embedding`: rows of a table [V][N] by i32 tokens [M], times `scale`; no such row: zeros."""
+    return _embedding(table, tokens, scale)
+
+
+_ROTARY = "str style, int size, float base, float scale, float low, float high, float extrapolation, float magnitude, int offset"
+
+
+def _turn(x: Tensor, positions: Tensor, style: str, size: int, base: float, scale: float, low: float, high: float,
+          extrapolation: float, magnitude: float, offset: int, trained_length: int, backward: bool) -> Tensor:
+    rotary = ops.Rotary(style, size, base, scale, low, high, extrapolation, magnitude, offset)
+    return ops.rotary_embedding(x.clone(memory_format=torch.contiguous_format), positions, rotary=rotary,
+                                trained_length=trained_length, backward=backward)
+
+
+def _setup_turn(context: Any, inputs: Tuple, output: Tensor) -> None:
+    context.save_for_backward(inputs[1])
+    context.rest = inputs[2:-1] + (not inputs[-1],)
+
+
+def _turn_backward(context: Any, dout: Tensor) -> Tuple:
+    return (_rotary_embedding(dout, context.saved_tensors[0], *context.rest), *[None] * (1 + len(context.rest)))
+
+
+_rotary_embedding = _operator("rotary_embedding",
+                              "(Tensor x, Tensor positions, " + _ROTARY + ", int trained_length, bool backward) -> Tensor",
+                              _turn, _fake_rows, _turn_backward, _setup_turn)
+
+
+def rotary_embedding(x: Tensor, positions: Tensor, *, rotary: Optional[ops.Rotary] = None, trained_length: int = 0) -> Tensor:
+    """`kiln.ops.rotary_embedding` of a copy: x [tokens][H][D], positions i32 [tokens]."""
+    return _rotary_embedding(x, positions, *(rotary or ops.Rotary()), trained_length, False)

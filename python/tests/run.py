@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the package's tests in the source tree, or against an installed package. Prints each skipped case with its reason, and a
+line of counts last.
+
+usage: run.py [--installed] [NAME...]       NAME: a test file, class or case: test_ops, test_ops.Gemm
+"""
+import collections
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def main(arguments):
+    if "--installed" in arguments:
+        arguments = [a for a in arguments if a != "--installed"]
+    else:
+        sys.path.insert(0, os.path.dirname(HERE))
+    sys.path.insert(0, HERE)
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"        # nor do those that tests start
+    loader = unittest.TestLoader()
+    suite = loader.loadTestsFromNames(arguments) if arguments else loader.discover(HERE)
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2 if arguments else 1).run(suite)
+    reasons = collections.Counter((test.id().rpartition(".")[0], reason) for test, reason in result.skipped)
+    for (where, reason), n in reasons.items():
+        print("skipped: %s, %d cases: %s" % (where, n, reason))
+    failed = len(result.failures) + len(result.errors)
+    ran = result.testsRun - len(result.skipped)
+    print("%d of %d passed" % (ran - failed, ran))
+    return failed > 0 or ran == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""The operators against NumPy: results, outputs that are allocated or given, messages; the structs against the headers."""
+import os
+import re
+import unittest
+
+import numpy as np
+
+import kiln
+from kiln import _calls, ops
+
+HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include", "kiln", "ops")
+random = np.random.default_rng(1)
+
+
+def normal(*shape):
+    return random.standard_normal(shape, dtype=np.float32)
+
+
+def softmax(s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attention(q, k, v, causal=False, scale=None):
+    """Of one sequence: [S][H][D], [SKV][HKV][D], [SKV][HKV][DV]; out and log-sum-exp [H][S]."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (np.repeat(t, group, 1).astype("f8") for t in (k, v))
+    s = np.einsum("ihd,jhd->hij", q.astype("f8"), k) * (scale or q.shape[-1] ** -0.5)
+    if causal:
+        i, j = np.indices(s.shape[1:])
+        s[:, j > i + s.shape[2] - s.shape[1]] = -np.inf
+    m = s.max(-1, keepdims=True)
+    return np.einsum("hij,jhd->ihd", softmax(s), v), (m + np.log(np.exp(s - m).sum(-1, keepdims=True)))[..., 0]
+
+
+def floats(x):
+    """bf16, in whatever form it came."""
+    bits = np.asarray(x) if isinstance(x, kiln.Tensor) else x.view("u2")
+    return (bits.astype("u4") << 16).view("f4")
+
+
+def near(got, expected, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(got), expected, rtol=tolerance, atol=tolerance)
+
+
+class Products(unittest.TestCase):
+    def test_products(self):
+        a, b, bias, residual = normal(6, 48), normal(80, 48), normal(80), normal(6, 80)
+        c = ops.gemm(a, b, bias=bias, residual=residual, transpose_b=True, activation="relu", scale=0.5)
+        near(c, np.maximum(0.5 * a @ b.T + bias, 0) + residual, 1e-4)
+        given = np.empty((6, 80), "f4")
+        self.assertIs(ops.gemm(a, b, given, bias=bias, residual=residual, transpose_b=True, activation="relu", scale=0.5), given)
+        np.testing.assert_array_equal(c, given)
+
+    def test_messages_name_what_is_wrong(self):
+        a = normal(6, 48)
+        for call, says in ((lambda: ops.gemm(a, normal(40, 8)), "dimension 1 of 'b' is 40, expected 48"),
+                           (lambda: ops.gemm(a[0], a), "'a' has rank 1, expected 3"),
+                           (lambda: ops.gemm(a, a.astype("f8"), transpose_b=True), "'b' is a tensor of f64, expected f32"),
+                           (lambda: ops.attention(a, a, a), "'q' has rank 2, expected 4"),
+                           (lambda: ops.softmax(a[:, ::2]), "stride"),
+                           (lambda: ops.softmax(a, type="i7"), "there is no type 'i7'")):
+            with self.assertRaises(kiln.Error) as caught:
+                call()
+            self.assertIn(says, str(caught.exception))
+        with self.assertRaises(TypeError) as caught:
+            ops.gemm(a, a, activation="tanh")
+        self.assertIn("activation is 'tanh', expected one of none, relu, gelu, gelu_tanh, silu", str(caught.exception))
+        a.flags.writeable = False
+        with self.assertRaises(kiln.Error) as caught:
+            ops.gemm(normal(6, 6), normal(6, 48), a)
+        self.assertIn("'c' is written, but its memory may only be read", str(caught.exception))
+
+
+class Attention(unittest.TestCase):
+    def test_forward_and_backward(self):
+        q, k, v = normal(2, 5, 4, 32), normal(2, 7, 2, 32), normal(2, 7, 2, 32)
+        out, lse = ops.attention(q, k, v, causal=True, return_lse=True)
+        for b in range(2):
+            expected, sums = attention(q[b], k[b], v[b], causal=True)
+            near(out[b], expected), near(lse[b], sums)
+        dout, step = normal(2, 5, 4, 32), 1e-3
+        dq, dk, dv = ops.attention_backward(q, k, v, out, lse, dout, causal=True)
+        for t, gradient in ((q, dq), (k, dk), (v, dv)):             # along one direction, by differences
+            direction, ends = normal(*t.shape).astype("f8"), []
+            for s in (step, -step):
+                moved = [x + s * direction if x is t else x for x in (q, k, v)]
+                ends.append(sum((attention(*(x[b] for x in moved), causal=True)[0] * dout[b]).sum() for b in range(2)))
+            near((gradient * direction).sum(), (ends[0] - ends[1]) / (2 * step), 2e-3)
+
+    def test_ragged_and_decode(self):
+        q, k, v, offsets = normal(9, 4, 32), normal(9, 2, 32), normal(9, 2, 32), np.array([0, 3, 9], "i4")
+        out = ops.attention_varlen(q, k, v, offsets, offsets, 6)
+        for b, e in ((0, 3), (3, 9)):
+            near(out[b:e], attention(q[b:e], k[b:e], v[b:e])[0])
+        kv = np.concatenate([k, v], 2)
+        np.testing.assert_array_equal(ops.attention_kvpacked(q, kv, offsets, offsets, 6), out)
+        kv = np.concatenate([np.repeat(k, 2, 1), np.repeat(v, 2, 1)], 2)
+        packed, lse = ops.attention_qkvpacked(np.concatenate([q, kv], 2), offsets, 32, 6, return_lse=True)
+        near(packed, out)
+        dq, dk, dv = ops.attention_backward_varlen(q, k, v, offsets, offsets, 6, out, lse, out)
+        near((dq * q).sum(), (dk * k).sum(), 1e-3)              # of the scores, from either side
+        self.assertEqual(dv.shape, v.shape)
+        q, k, v = normal(2, 4, 32), normal(2, 40, 2, 32), normal(2, 40, 2, 32)
+        out, lse = ops.attention_decode(q, k, v, lengths=np.array([40, 11], "i4"), return_lse=True)
+        for b, n in ((0, 40), (1, 11)):
+            expected, sums = attention(q[b:b + 1], k[b, :n], v[b, :n])
+            near(out[b], expected[0]), near(lse[b], sums[:, 0])
+
+    def test_masked_decode_appends_the_token(self):
+        r, h, hkv, d, page = 2, 4, 2, 32, 8
+        qkv = normal(r, h + 2 * hkv, d)
+        q, k, v = qkv[:, :h], qkv[:, h:h + hkv], qkv[:, h + hkv:]
+        cache, table, lengths = normal(r * 4, hkv, page, d), np.arange(r * 4, dtype="i4").reshape(r, 2, 2), np.array([3, 9], "i4")
+        before = cache.copy()
+        out = ops.masked_decode(q, k, v, cache, table, lengths)
+        for i, n in enumerate(lengths):
+            keys, values = (np.concatenate(list(before[table[i, j]].transpose(0, 2, 1, 3)))[:n] for j in (0, 1))
+            near(out[i], attention(q[i:i + 1], np.concatenate([keys, k[i:i + 1]]), np.concatenate([values, v[i:i + 1]]))[0][0])
+            np.testing.assert_array_equal(cache[table[i, 0, n // page], :, n % page], k[i])
+        table[1, 0, 0] = 99
+        with self.assertRaises(kiln.Error) as caught:
+            ops.masked_decode(q, k, v, cache, table, lengths)
+        self.assertEqual(caught.exception.status, "trapped")
+        with self.assertRaises(TypeError):
+            ops.masked_decode(q, k, v, cache, table, lengths, rotary=ops.Rotary("spiral"))
+
+
+class Latent(unittest.TestCase):
+    def test_a_step_of_dense_decoding(self):
+        batch, heads, page = 2, 16, 16
+        table, lengths = np.array([[1, 3], [2, 0]], "i4"), np.array([20, 7], "i4")
+        rows, keys, q = (normal(*shape).astype("f2") for shape in ((4, page, 576), (batch, 1, 576), (batch, 1, heads, 576)))
+        cache = rows.reshape(4, page, 1, 576)
+        slots = ops.mla_slots(table, lengths, 1, page)
+        np.testing.assert_array_equal(slots, [[3 * page + 3], [2 * page + 6]])
+        self.assertIs(ops.mla_append(keys, cache, slots), cache)
+        plan = ops.mla_plan(lengths, query_heads=heads)
+        self.assertIn("batch=2, queries=1, query_heads=16, key_heads=1", repr(plan))
+        out, lse = ops.mla_decode(plan, q, cache, table, lengths)
+        for b, n in enumerate(lengths):
+            seen = np.concatenate([rows[p] for p in table[b]])[:n, None]
+            np.testing.assert_array_equal(seen[n - 1, 0], keys[b, 0])
+            expected, sums = attention(q[b].astype("f4"), seen.astype("f4"), seen[..., :512].astype("f4"))
+            near(out[b].astype("f4"), expected, 4e-3), near(lse[b], sums, 2e-3)
+
+    def test_lists_of_rows(self):
+        rows, heads = normal(1, 32, 576).astype("f2"), 16
+        cache = ops.mla_quantize(rows[0], np.zeros((2, 16, 656), "u1"))
+        kv = ops.mla_dequantize(cache)
+        values = floats(kv)
+        q = kiln.tensor((normal(1, 1, heads, 576).view("u4") >> 16).astype("u2"), "bf16")
+        indices = np.array([[[5, 31, 2, 99] + [-1] * 60]], "i4")
+        expected, sums = attention(floats(q)[0], values[[5, 31, 2], None], values[[5, 31, 2], None, :512])
+        plan = ops.mla_plan(like=cache, batch=1, query_heads=heads, topk=64)
+        out, lse = ops.mla_decode_sparse(plan, q, cache, indices)
+        near(floats(out)[0], expected, 2e-2), near(lse[0], sums, 1e-3)
+        q3 = kiln.tensor(np.asarray(q)[0], "bf16")
+        out, most, lse = ops.mla_prefill_sparse(q3, kv, indices[0])
+        near(floats(out), expected, 2e-2), near(np.asarray(lse).T, sums, 1e-3)
+        self.assertTrue((np.asarray(most) <= np.asarray(lse)).all())
+
+    def test_the_fp8_cache(self):
+        keys, cache = normal(5, 576).astype("f2"), np.zeros((1, 16, 656), "u1")
+        ops.mla_quantize(keys, cache, np.array([3, 1, 4, 2, 0], "i4"))
+        back = ops.mla_dequantize(cache, np.array([3, 1], "i4"))
+        near(floats(back), keys[:2].astype("f4"), 0.08)
+
+
+class Small(unittest.TestCase):
+    def test_norms_take_any_number_of_dimensions(self):
+        x, residual, weight = normal(2, 3, 64), normal(2, 3, 64), normal(64)
+        out, total = ops.rms_norm(x, weight, residual=residual, return_sum=True)
+        s = x + residual
+        near(total, s), near(out, s / np.sqrt((s * s).mean(-1, keepdims=True) + 1e-6) * weight)
+        with self.assertRaises(kiln.Error) as caught:
+            ops.rms_norm(normal(6, 2, 64).transpose(1, 0, 2))
+        self.assertEqual(str(caught.exception), "kiln_rms_norm: 'x' is no matrix of rows: dimension 0 has stride 64, expected 768")
+
+    def test_rows(self):
+        x = normal(2, 3, 64)
+        near(ops.softmax(x), softmax(x))
+        np.testing.assert_array_equal(ops.argmax(x), x.argmax(-1))
+        out, scales = ops.cast_fp8(x.reshape(6, 64))
+        self.assertEqual(tuple(out.shape), (6, 64))
+        near(scales, np.abs(x).max(-1).reshape(6) / 448)
+        near(ops.activate(x, x, activation="relu"), np.maximum(x, 0) * x)
+
+
+    def test_losses_and_lookups(self):
+        logits, labels, dloss = normal(5, 33), np.array([3, 0, -100, 32, 7], "i4"), normal(5)
+        loss, lse = ops.cross_entropy(logits, labels)
+        near(lse, np.log(np.exp(logits).sum(1))), near(loss[[0, 2]], [lse[0] - logits[0, 3], 0])
+        expected = softmax(logits) - np.eye(33)[labels % 33]
+        expected[2] = 0
+        near(ops.cross_entropy_backward(logits, labels, lse, dloss), expected * dloss[:, None])
+        near(ops.embedding(logits, np.array([4, 9, 1], "i4"), scale=2), [2 * logits[4], 0 * logits[0], 2 * logits[1]])
+
+    def test_layers(self):
+        x, up, dout = normal(4, 64), normal(4, 64), normal(4, 64)
+        near(ops.layer_norm(x), (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), 1e-4)
+        dgate, dup = ops.activate_backward(x, up, dout, activation="relu")
+        near(dgate, (x > 0) * up * dout), near(dup, np.maximum(x, 0) * dout)
+        near(ops.hadamard(x).sum(1), 64 * x[:, 0], 1e-4)
+        turned = normal(3, 2, 32)
+        before, angle = turned.copy(), np.arange(3)[:, None, None] * 10000.0 ** (-np.arange(16) / 16)
+        self.assertIs(ops.rotary_embedding(turned, np.arange(3, dtype="i4")), turned)
+        near(turned[..., :16], before[..., :16] * np.cos(angle) - before[..., 16:] * np.sin(angle), 1e-4)
+        image, taps = normal(1, 6, 7, 8), normal(3, 3, 8, 16)
+        out = ops.conv2d(image, taps, stride=2, pad=1)
+        self.assertEqual(out.shape, (1, 3, 4, 16))
+        near(out[0, 1, 1], np.einsum("yxc,yxcf->f", image[0, 1:4, 1:4], taps), 1e-4)
+
+
+class Structs(unittest.TestCase):
+    """Each struct has the fields that its header says, in that order."""
+
+    KINDS = {"int64_t": "i", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_rotary_style": "e",
+             "void *": "p", "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l"}
+
+    def spelled(self, kind, name):
+        if kind == "const kiln_tensor *":
+            return "*" + name
+        return "?" + name if kind == "bool" else name + ":" + self.KINDS[kind]
+
+    def fields_of(self, body):
+        words = []
+        for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
+            found = re.match(r"\s*(.*?[\s*])\s*([\w, ]+)$", line.strip())
+            if found:
+                kind = re.sub(r"\s*\*", " *", " ".join(found.group(1).split()))
+                words += [self.spelled(kind, name.strip()) for name in found.group(2).split(",")]
+        return words
+
+    def test_structs_are_the_headers(self):
+        if not os.path.isdir(HEADERS):
+            self.skipTest("the headers are not beside the tests")
+        text = "".join(open(os.path.join(HEADERS, name), encoding="utf-8").read() for name in sorted(os.listdir(HEADERS)))
+        found = {name: self.fields_of(body) for body, name in re.findall(r"typedef struct \w+ \{(.*?)\n\} (\w+);", text, re.S)
+                 if name != "kiln_mla_plan"}
+        missing = []
+        for name, fields in found.items():
+            ours = {"kiln_rotary": _calls.ROTARY, "kiln_mla_shape": _calls.MLA_SHAPE}.get(name)
+            if ours is None:
+                self.assertEqual(fields.pop(0), "struct_size:z")
+                ours = _calls.STRUCTS.get(name)
+            if ours is None:
+                missing.append(name)
+            else:
+                self.assertEqual(fields, ours.split(), name)
+        self.assertGreater(len(found), 25)
+        if missing:
+            self.skipTest("kiln.ops has no function with %s yet" % ", ".join(missing))
+
+
+if __name__ == "__main__":
+    unittest.main()
