@@ -138,6 +138,13 @@ static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
     return out->text;
 }
 
+const char *call_source(const Call *call, const char *name)
+{
+    const int i = find_symbol(call, name, (int)strlen(name));
+    assert(i >= 0 && "a name of the table");
+    return call->table.symbols[i].from;
+}
+
 static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
 {
     const int64_t is = want->tensor->shape[d];

@@ -144,6 +144,8 @@ static inline int64_t call_extent(const Call *call, const char *name)
     return call_symbol(call, name, (int)strlen(name));
 }
 
+const char *call_source(const Call *call, const char *name); // the tensor that has bound it
+
 // NULL stands for `otherwise`.
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale);
 kiln_status call_named(const Call *call, kiln_status status); // puts the call's name before the message of a failure
