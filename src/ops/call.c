@@ -115,7 +115,8 @@ static int place_of_own(const Call *call, const kiln_tensor *tensor)
 static int callers_dim(const Call *call, const Want *want, int d)
 {
     const int i = place_of_own(call, want->tensor);
-    return i >= 0 && call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
+    if (i < 0) return d;
+    return call->own[i].is_batch ? d - 1 : call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
 }
 
 // The shape that is wanted, with the dimensions that the caller's tensor has.
@@ -128,6 +129,7 @@ static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
     const int i = place_of_own(call, want->tensor);
     const int removed = i >= 0 ? call->own[i].removed : -1;
     Dim dim;
+    if (i >= 0 && call->own[i].is_batch && next_dim(&at, &dim)) return at;
     for (int d = 0; d < removed && next_dim(&at, &dim); d++) continue;
     snprintf(out->text, sizeof out->text, "%.*s%s%s", (int)(at - dims), dims, removed >= 0 ? "[1]" : "", at);
     return out->text;
@@ -151,6 +153,9 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
                          "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", callers,
                          want->name, is, dim->added, shape_of(call, want, &text));
     if (known < 0) call_add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+    else if (callers < 0 && is != call->table.symbols[known].value)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has no batch, but '%s' has one of %" PRId64, want->name,
+                         call->table.symbols[known].from, call->table.symbols[known].value);
     else if (is != call->table.symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
@@ -166,6 +171,7 @@ const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor)
     assert(call->n_own < CALL_OWN && "as many as fit");
     call->own[call->n_own].tensor = *tensor;
     call->own[call->n_own].removed = -1;
+    call->own[call->n_own].is_batch = false;
     return &call->own[call->n_own++].tensor;
 }
 
@@ -178,6 +184,18 @@ const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, 
     flat.strides[rank - 1] = tensor->strides[rank];
     const kiln_tensor *const kept = call_keep(call, &flat);
     call->own[call->n_own - 1].removed = rank - 1;
+    return kept;
+}
+
+const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank)
+{
+    if (!tensor || tensor->rank != rank - 1) return tensor;
+    kiln_tensor batch = *tensor;
+    batch.rank = rank;
+    batch.shape[0] = 1, batch.strides[0] = 0; // which is never taken
+    for (int d = 0; d < rank - 1; d++) batch.shape[d + 1] = tensor->shape[d], batch.strides[d + 1] = tensor->strides[d];
+    const kiln_tensor *const kept = call_keep(call, &batch);
+    call->own[call->n_own - 1].is_batch = true;
     return kept;
 }
 

@@ -107,8 +107,9 @@ typedef struct Call {
     kiln_tensor copies[CALL_TENSORS];         // of those that kernels take otherwise than they are
     struct {
         kiln_tensor tensor;
-        int removed; // a dimension of 1 that the caller's has before this one; -1: none
-    } own[CALL_OWN]; // of call_keep
+        int removed;   // a dimension of 1 that the caller's has before this one; -1: none
+        bool is_batch; // its first dimension, of 1, is none of the caller's
+    } own[CALL_OWN];   // of call_keep
     int n_own;
     kiln_kernel *kernel;
     kiln_arg args[CALL_ARGS];
@@ -135,6 +136,8 @@ const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor);
 // `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`. Messages number the
 // dimensions as the caller does.
 const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank);
+// `tensor` with a first dimension of 1, if it has one less than `rank`. Messages number the dimensions as the caller does.
+const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank);
 void call_take_bytes(Call *call, int i); // tensor i is one of KILN_U8 to kernels, whatever it was called
 int64_t call_symbol(const Call *call, const char *name, int length);
 kiln_arg call_tensor(const Call *call, int i); // as an argument of a kernel; an absent one is none
