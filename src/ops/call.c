@@ -2,6 +2,7 @@
 // call.c - hold the arguments of an operator's call to what they must be, in a fixed order: pointers, types, ranks,
 // extents, strides, device, alignment of each tensor; then what is written against everything else.
 #include "ops/call.h"
+#include "kiln/ops/gemm.h"
 #include "runtime/prepared.h"
 
 #include <ctype.h>
@@ -500,6 +501,13 @@ void call_take_bytes(Call *call, int i)
 
 kiln_arg call_tensor(const Call *call, int i) { return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE; }
 
+kiln_status call_activation(const Call *call, int activation)
+{
+    return activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation", activation);
+}
+
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale)
 {
     *scale = given ? *given : otherwise;
@@ -679,4 +687,14 @@ kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, siz
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n)
 {
     return call_named(call, kiln_launch_with(kernel, stream, args, n, NULL, 0));
+}
+
+kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest)
+{
+    kiln_kernel *kernel;
+    if (!call->tensors[i] || !ops_look_at_values(call->ops)) return KILN_OK;
+    const kiln_status status = call_taking_kernel(call, "attention/inputs.tile", "attention_offsets",
+                                                  &(Taken){ i, "OFFSET" }, 1, &kernel, "%s", "");
+    const kiln_arg args[] = { call_tensor(call, i), KILN_INT(rows), KILN_INT(longest) };
+    return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }

@@ -148,11 +148,18 @@ static inline int64_t call_extent(const Call *call, const char *name)
     return call_symbol(call, name, (int)strlen(name));
 }
 
+kiln_status call_activation(const Call *call, int activation); // that it is one of kiln_activation
 // NULL stands for `otherwise`.
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale);
 kiln_status call_named(const Call *call, kiln_status status); // puts the call's name before the message of a failure
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// As bindings have it.
+static inline const char *yes(bool b) { return b ? "true" : "false"; }
+
+// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
+#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
 
 // The kernel of the call, bound to the strides of its tensors, which are its arguments, in the table's order; what follows
 // them call_add adds. Messages of failures get the call's name in front.
@@ -178,6 +185,9 @@ typedef struct Taken {
 kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
                                kiln_kernel **kernel, const char *format, ...) __attribute__((format(printf, 7, 8)));
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
+// Offsets of sequences, tensor i of the table, stay inside `rows`, and no sequence is longer than `longest`: looked at where
+// values are. While the workspace's size is wanted, the kernel that looks is built, and the call finds it.
+kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest);
 
 // ---- the plan of latent decoding (mla.c)
 

@@ -15,11 +15,6 @@ enum {
     BEAMS_MAX = 1 << 20,
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 // ---- the options that go with each other
 
 static bool uses_trained_length(const kiln_masked_decode_args *a)

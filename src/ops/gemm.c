@@ -35,13 +35,8 @@ static kiln_status check(Call *call, const kiln_gemm_args *g)
     };
     // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
-    if (!status && (g->activation < KILN_ACTIVATION_NONE || g->activation > KILN_ACTIVATION_SILU))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation",
-                         (int)g->activation);
-    return status;
+    return status ? status : call_activation(call, (int)g->activation);
 }
-
-static const char *yes(bool b) { return b ? "true" : "false"; }
 
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
 {

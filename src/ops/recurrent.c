@@ -13,11 +13,6 @@ enum {
     FILTER_TOKENS = 8, // of a convolution
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 static const char *name_of(const kiln_tensor *tensor) { return kiln_type_name(tensor->type); }
 
 // f32, or the type of `first`.
@@ -70,14 +65,6 @@ static kiln_status check_attention(const Call *call, const double *given, double
     return status;
 }
 
-static kiln_status check_activation(const Call *call, kiln_activation activation)
-{
-    return (int)activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation",
-                           (int)activation);
-}
-
 // ---- whole sequences
 
 // The states of a call: f32 or T, both the same.
@@ -101,20 +88,10 @@ static void bind_batch(Call *call, const kiln_tensor *offsets)
     if (offsets) call_bind(call, "B", 1, "offsets");
 }
 
-static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
-{
-    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
-                              kernel, "%s", "");
-}
-
-// The offsets, tensor i of the call, stay inside the tensors. With `sizing` the kernel that looks is built.
+// Tensor i of the call.
 static kiln_status check_offsets(const Call *call, kiln_stream *stream, int i)
 {
-    kiln_kernel *kernel;
-    if (!call->tensors[i] || !ops_look_at_values(call->ops)) return KILN_OK;
-    const kiln_status status = find_offsets_kernel(call, i, &kernel);
-    const kiln_arg args[] = { call_tensor(call, i), KILN_INT(call_extent(call, "S")), KILN_INT(INT32_MAX) };
-    return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
+    return call_check_offsets(call, stream, i, call_extent(call, "S"), INT32_MAX);
 }
 
 static kiln_status run_whole(Call *call, kiln_stream *stream, int offsets, void *workspace, size_t bytes)
@@ -403,7 +380,7 @@ kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamb
 static kiln_status check_filter(Call *call, const kiln_tensor *filter, kiln_activation activation)
 {
     const int64_t tokens = filter && filter->rank == 2 ? filter->shape[1] : 2; // else call_check says what is wrong
-    const kiln_status status = check_activation(call, activation);
+    const kiln_status status = call_activation(call, (int)activation);
     if (status) return status;
     if (tokens < 2 || tokens > FILTER_TOKENS)
         return call_fail(call, KILN_UNSUPPORTED, "'filter' has W = %" PRId64 ", expected 2 to %d", tokens,
