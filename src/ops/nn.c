@@ -109,7 +109,7 @@ static kiln_status check_rotary(Call *call, const kiln_rotary_embedding_args *a,
     const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
     if (uses_length ? a->trained_length < 1 || a->trained_length > INT32_MAX : a->trained_length != 0)
         return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", a->trained_length,
-                         uses_length ? "at least 1: the positions of the model's training"
+                         uses_length ? "at least 1 and below 2^31: the positions of the model's training"
                                      : "0: this style does not use it");
     return KILN_OK;
 }

@@ -44,11 +44,13 @@ static kiln_status check_count(const Call *call, const char *letter, const char 
 static kiln_status check_groups(const Call *call, const char *groups, const char *heads_of, const char *groups_of)
 {
     const int64_t H = call_extent(call, "H"), G = call_extent(call, groups);
-    return H >= 1 && G >= 1 && H % G == 0
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_SHAPE,
-                           "%" PRId64 " heads (of '%s') are not a multiple of %" PRId64 " (of '%s')", H, heads_of, G,
-                           groups_of);
+    kiln_status status = check_count(call, "H", heads_of, 1, INT32_MAX);
+    if (!status) status = check_count(call, groups, groups_of, 1, INT32_MAX);
+    if (status) return status;
+    return H % G == 0 ? KILN_OK
+                      : call_fail(call, KILN_BAD_SHAPE,
+                                  "%" PRId64 " heads (of '%s') are not a multiple of %" PRId64 " (of '%s')", H,
+                                  heads_of, G, groups_of);
 }
 
 static int group_of(const Call *call, const char *groups)
@@ -285,8 +287,8 @@ static kiln_status check_state(const Call *call, const kiln_tensor *x)
                ? KILN_OK
                : call_fail(call, KILN_UNSUPPORTED,
                            "states of P = %" PRId64 " by N = %" PRId64
-                           ", expected P = 16, 32, 64 or 128 and P * N at most %d",
-                           P, N, is_f32 ? 8192 : 16384);
+                           ", expected P = 16, 32, 64 or 128, N at most %d and P * N at most %d",
+                           P, N, is_f32 ? SIZE_MOST / 2 : SIZE_MOST, is_f32 ? 8192 : 16384);
 }
 
 static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)

@@ -347,6 +347,9 @@ static void rotary_is_refused(void **state)
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_UNSUPPORTED, "'style' of the rotary embedding is 7");
     r = (kiln_rotary){ .style = KILN_ROTARY_LLAMA3 };
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "'trained_length' is 0, expected at least 1");
+    a.trained_length = INT64_C(1) << 31;
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "at least 1 and below 2^31");
+    a.trained_length = 0;
     r = (kiln_rotary){ .style = KILN_ROTARY_HALVES, .size = 34 };
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "expected an even number from 2 to D = 32");
 }

@@ -5,8 +5,8 @@
  * Letters: M rows, N elements of a row. A tensor of more dimensions is taken as rows of its last one: describe it so. Types: T is
  * bf16, f16 or f32, the same for all tensors of a call that have it; sums are f32.
  *
- * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Rows of all tensors [M][N] may lie
- * apart, but those of kiln_cast_fp8, kiln_hadamard, kiln_softmax and kiln_conv2d. No call needs a workspace. Results are the same
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Rows of all tensors [M][N], [M][V],
+ * [V][N] and [tokens][H][D] may lie apart, but those of kiln_hadamard. No call needs a workspace. Results are the same
  * in every run. The kernels are in kernels/norm, kernels/nn, kernels/cast, kernels/transform and kernels/conv.
  */
 #ifndef KILN_OPS_NN_H
