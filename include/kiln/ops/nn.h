@@ -26,7 +26,7 @@ typedef struct kiln_norm_args {
     const kiln_tensor *residual;     /* in   T [M][N]; NULL: none */
     const kiln_tensor *weight;       /* in   T [N]; NULL: 1 */
     const kiln_tensor *bias;         /* in   T [N]; NULL: 0 */
-    const kiln_tensor *out;          /* out  T, e4m3 or i8 [M][N]; narrow ones divided by their row's scale, saturating */
+    const kiln_tensor *out;          /* out  T, e4m3 or i8 [M][N]; narrow ones divided by their row's scale, saturating; NaN is 0 in i8 */
     const kiln_tensor *sum;          /* out  T [M][N]: x + residual, rounded, which is what is normalised; NULL: not wanted */
     const kiln_tensor *out_scale;    /* out  f32 [M]: max(largest magnitude of the row, 1e-4) / 448, for i8 / 127. With e4m3 and i8 */
     double  eps;                     /* at least 0, and finite */
