@@ -120,12 +120,15 @@ def check_values(on: bool) -> None:
 
 
 def handle_of(device: str) -> int:
-    handle = _handles.get((device, _checks))
+    checks = _checks
+    handle = _handles.get((device, checks))
     if handle is None:
         with _lock:
-            made = c_void_p()
-            check(lib.kiln_ops_open(open_device(device), build_options(_checks, 0, None), ctypes.byref(made)))
-            handle = _handles.setdefault((device, _checks), made.value or 0)
+            handle = _handles.get((device, checks))             # another thread may have been first
+            if handle is None:
+                made = c_void_p()
+                check(lib.kiln_ops_open(open_device(device), build_options(checks, 0, None), ctypes.byref(made)))
+                handle = _handles[device, checks] = made.value or 0
     return handle
 
 
@@ -210,7 +213,7 @@ class Call:
         if self.size is not None:
             wanted = c_size_t()
             check(self.size(handle, self.args, ctypes.byref(wanted)))
-            address, n, owner = workspace(first.framework, wanted.value, first.device)
+            address, n, owner = workspace(first.framework, wanted.value, first.device, stream)
             self.args.workspace, self.args.workspace_bytes = address, n
             self.keep.append(owner)
         status = self.function(handle, queue, self.args, *more)

@@ -55,8 +55,8 @@ class Products(unittest.TestCase):
 
     def test_messages_name_what_is_wrong(self):
         a = normal(6, 48)
-        for call, says in ((lambda: ops.gemm(a, normal(40, 8)), "dimension 1 of 'b' is 40, expected 48"),
-                           (lambda: ops.gemm(a[0], a), "'a' has rank 1, expected 3"),
+        for call, says in ((lambda: ops.gemm(a, normal(40, 8)), "dimension 0 of 'b' is 40, expected 48"),
+                           (lambda: ops.gemm(a[0], a), "'a' has rank 1, expected 2, or 3"),
                            (lambda: ops.gemm(a, a.astype("f8"), transpose_b=True), "'b' is a tensor of f64, expected f32"),
                            (lambda: ops.attention(a, a, a), "'q' has rank 2, expected 4"),
                            (lambda: ops.softmax(a[:, ::2]), "stride"),

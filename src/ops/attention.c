@@ -8,8 +8,6 @@
 
 enum { WINDOW_MAX = 1 << 30, HEAD_MAX = 256 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
 static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0]->type); }
 
 // Head sizes and counts, once the tensors have bound them.
@@ -85,22 +83,6 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- packed
 
-static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
-{
-    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
-                              kernel, "%s", "");
-}
-
-// The offsets stay inside the tensors, and no sequence is longer than the call says.
-static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offsets, int64_t rows, int64_t longest)
-{
-    kiln_kernel *kernel;
-    if (!ops_look_at_values(call->ops)) return KILN_OK;
-    const kiln_status status = find_offsets_kernel(call, offsets, &kernel);
-    const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
-    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
-}
-
 static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
 {
     return rows >= 0 && rows <= INT32_MAX
@@ -137,8 +119,8 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
                          "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
                          (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
                          LACKS(a->lse, "LSE"));
-    if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
-    if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
+    if (!status) status = call_check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
+    if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
     call_add(call, KILN_INT(a->max_queries));
     call_add(call, KILN_FLOAT(scale));
@@ -308,11 +290,10 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
                                                           size_t *bytes)
 {
     Call call;
-    kiln_kernel *offsets;
     kiln_status status =
         call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_backward_varlen(&call, a);
-    if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets); // the call finds it built
+    if (!status) status = call_check_offsets(&call, NULL, 6, 0, 0);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -324,9 +305,9 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
     if (!status)
-        status =
-            check_offsets(&call, stream, 6, call_extent(&call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);
-    if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
+        status = call_check_offsets(&call, stream, 6, call_extent(&call, "TQ"),
+                                    a->deterministic ? a->max_queries : INT32_MAX);
+    if (!status) status = call_check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 

@@ -2,6 +2,7 @@
 // call.c - hold the arguments of an operator's call to what they must be, in a fixed order: pointers, types, ranks,
 // extents, strides, device, alignment of each tensor; then what is written against everything else.
 #include "ops/call.h"
+#include "kiln/ops/gemm.h"
 #include "runtime/prepared.h"
 
 #include <ctype.h>
@@ -120,7 +121,8 @@ static int place_of_own(const Call *call, const kiln_tensor *tensor)
 static int callers_dim(const Call *call, const Want *want, int d)
 {
     const int i = place_of_own(call, want->tensor);
-    return i >= 0 && call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
+    if (i < 0) return d;
+    return call->own[i].is_batch ? d - 1 : call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
 }
 
 // The shape that is wanted, with the dimensions that the caller's tensor has.
@@ -133,6 +135,7 @@ static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
     const int i = place_of_own(call, want->tensor);
     const int removed = i >= 0 ? call->own[i].removed : -1;
     Dim dim;
+    if (i >= 0 && call->own[i].is_batch && next_dim(&at, &dim)) return at;
     for (int d = 0; d < removed && next_dim(&at, &dim); d++) continue;
     snprintf(out->text, sizeof out->text, "%.*s%s%s", (int)(at - dims), dims, removed >= 0 ? "[1]" : "", at);
     return out->text;
@@ -163,6 +166,9 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
                          "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", callers,
                          want->name, is, dim->added, shape_of(call, want, &text));
     if (known < 0) call_add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+    else if (callers < 0 && is != call->table.symbols[known].value)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has no batch, but '%s' has one of %" PRId64, want->name,
+                         call->table.symbols[known].from, call->table.symbols[known].value);
     else if (is != call->table.symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
@@ -178,6 +184,7 @@ const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor)
     assert(call->n_own < CALL_OWN && "as many as fit");
     call->own[call->n_own].tensor = *tensor;
     call->own[call->n_own].removed = -1;
+    call->own[call->n_own].is_batch = false;
     return &call->own[call->n_own++].tensor;
 }
 
@@ -190,6 +197,18 @@ const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, 
     flat.strides[rank - 1] = tensor->strides[rank];
     const kiln_tensor *const kept = call_keep(call, &flat);
     call->own[call->n_own - 1].removed = rank - 1;
+    return kept;
+}
+
+const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank)
+{
+    if (!tensor || tensor->rank != rank - 1) return tensor;
+    kiln_tensor batch = *tensor;
+    batch.rank = rank;
+    batch.shape[0] = 1, batch.strides[0] = 0; // which is never taken
+    for (int d = 0; d < rank - 1; d++) batch.shape[d + 1] = tensor->shape[d], batch.strides[d + 1] = tensor->strides[d];
+    const kiln_tensor *const kept = call_keep(call, &batch);
+    call->own[call->n_own - 1].is_batch = true;
     return kept;
 }
 
@@ -494,6 +513,13 @@ void call_take_bytes(Call *call, int i)
 
 kiln_arg call_tensor(const Call *call, int i) { return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE; }
 
+kiln_status call_activation(const Call *call, int activation)
+{
+    return activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation", activation);
+}
+
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale)
 {
     *scale = given ? *given : otherwise;
@@ -686,4 +712,14 @@ kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, siz
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n)
 {
     return call_named(call, kiln_launch_with(kernel, stream, args, n, NULL, 0));
+}
+
+kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest)
+{
+    kiln_kernel *kernel;
+    if (!call->tensors[i] || !ops_look_at_values(call->ops)) return KILN_OK;
+    const kiln_status status = call_taking_kernel(call, "attention/inputs.tile", "attention_offsets",
+                                                  &(Taken){ i, "OFFSET" }, 1, &kernel, "%s", "");
+    const kiln_arg args[] = { call_tensor(call, i), KILN_INT(rows), KILN_INT(longest) };
+    return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }

@@ -15,8 +15,6 @@ enum {
     BEAMS_MAX = 1 << 20,
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
 // ---- the options that go with each other
 
 static bool uses_trained_length(const kiln_masked_decode_args *a)
@@ -80,7 +78,7 @@ static kiln_status check_together(const Call *call, const kiln_masked_decode_arg
         return call_fail(call, KILN_BAD_ARGUMENT, "'sources' is null, but 'beams' is %" PRId64, a->beams);
     if (uses_trained_length(a) ? a->trained_length < 2 || a->trained_length > INT32_MAX : a->trained_length != 0)
         return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", a->trained_length,
-                         uses_trained_length(a) ? "more than 1: the positions of the model's training"
+                         uses_trained_length(a) ? "more than 1 and below 2^31: the positions of the model's training"
                                                 : "0: neither 'log_scaling' nor the rotary embedding uses it");
     return check_cross(call, a);
 }

@@ -7,7 +7,7 @@
  *
  * The state X is DK x DV; q, k, v and o are rows of a token and head. g is a natural logarithm, at most 0.
  *
- * Letters: B batch, S tokens of a sequence, R tokens of a step, H value heads, HK key heads (H is a multiple of HK: value head h
+ * Letters: B batch, S tokens of a sequence, R tokens of a step, H value heads, HK key heads (both at least 1, H a multiple of HK: value head h
  * has the query and the key of head h / (H / HK)), DK size of queries and keys, DV of values; DK and DV are multiples of 16 up to
  * 256. T is bf16, f16 or f32, the same for all tensors of a call that have it. States are f32 or T, those of a call the same;
  * products are of T with sums in f32. A state is kept in f32 from chunk to chunk, and rounded to T where it is multiplied: in
