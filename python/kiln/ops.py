@@ -296,11 +296,11 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 class MlaPlan:
     """How the keys of a ragged batch are split: made by `mla_plan` once a step, for every layer. It holds its memory."""
 
-    __slots__ = ("struct", "_owner")
+    __slots__ = ("struct", "memory")
 
-    def __init__(self, struct: MlaPlanStruct, owner: Array):
+    def __init__(self, struct: MlaPlanStruct, memory: Array):
         self.struct = struct
-        self._owner = owner
+        self.memory = memory
 
     def __repr__(self) -> str:
         shape = self.struct.shape
