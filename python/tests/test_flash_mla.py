@@ -185,6 +185,16 @@ class OnTheHost(unittest.TestCase):
         self.near(fm.flash_mla_with_kvcache(q, rows[:, :, None], table, lengths, 512, plan)[0], expected)
         self.assertIsNot(plan.plan, old)
 
+    def test_compiled_code_breaks_at_the_call(self):
+        lengths, table = self.i32(20), self.i32([0, 1])
+        q, rows, expected, _ = self.dense(lengths, table, 16, 1, 16)
+
+        @torch.compile(backend="eager")
+        def step(q):
+            out, _ = fm.flash_mla_with_kvcache(q * 1, rows[:, :, None], table, lengths, 512, fm.get_mla_metadata()[0])
+            return out * 1
+        self.near(step(q), expected)
+
     def test_what_is_not_there_is_said(self):
         q, rows, table, lengths = self.bf16(1, 1, 16, 576), self.bf16(1, 16, 1, 576), self.i32([0]), self.i32(3)
         cache, kv, indices = packed(rows[:, :, 0])[0], rows[0], self.i32([[0] * 64])

@@ -2,10 +2,12 @@
 """What the interfaces of other libraries share."""
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Callable, Tuple, TypeVar
 
 import torch
 from torch import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def refuse(where: str, **given: Any) -> None:
@@ -22,3 +24,8 @@ def records(*tensors: Tensor) -> bool:
 
 def rows(*tensors: Tensor) -> Tuple[Tensor, ...]:
     return tuple(t if t.stride(-1) == 1 else t.contiguous() for t in tensors)
+
+
+def untraced(function: F) -> F:
+    """Not traced by torch.compile: one break of the graph, as at a call of a C extension."""
+    return torch.compiler.disable(function)

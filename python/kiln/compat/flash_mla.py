@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .. import ops
 from .. import torch as kt
-from ._shared import records, refuse, rows
+from ._shared import records, refuse, rows, untraced
 
 __all__ = ["FlashMLASchedMeta", "flash_attn_varlen_func", "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func",
            "flash_mla_sparse_fwd", "flash_mla_with_kvcache", "get_mla_metadata"]
@@ -108,6 +108,7 @@ def _keep(meta: FlashMLASchedMeta, config: _Config, plan: ops.MlaPlan) -> None:
     meta.tile_scheduler_metadata, meta.num_splits = _view(plan.memory, plan.struct.parts), _view(plan.memory, plan.struct.firsts)
 
 
+@untraced
 def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Tensor], cache_seqlens: Optional[Tensor],
                            head_dim_v: int, tile_scheduler_metadata: FlashMLASchedMeta, num_splits: None = None,
                            softmax_scale: Optional[float] = None, causal: bool = False, is_fp8_kvcache: bool = False,
@@ -162,6 +163,7 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Ten
 
 # ---- prefill
 
+@untraced
 def flash_mla_sparse_fwd(q: Tensor, kv: Tensor, indices: Tensor, sm_scale: float, d_v: int = 512,
                          attn_sink: Optional[Tensor] = None,
                          topk_length: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor]:
