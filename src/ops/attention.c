@@ -25,8 +25,8 @@ static kiln_status check_heads(const Call *call)
     }
     if (HKV < 1 || H % HKV != 0)
         return call_fail(call, KILN_BAD_SHAPE,
-                         "%" PRId64 " query heads (of 'q') are not a multiple of %" PRId64 " key heads (of 'k')", H,
-                         HKV);
+                         "%" PRId64 " query heads (of '%s') are not a multiple of %" PRId64 " key heads (of '%s')", H,
+                         call_source(call, "H"), HKV, call_source(call, "HKV"));
     return KILN_OK;
 }
 
@@ -77,7 +77,7 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
         status = call_kernel(&call, "attention/forward.tile", "attention_forward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(&call),
                              (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+                             (int)a->window, step_keys(&call), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
@@ -109,28 +109,34 @@ static kiln_status check_longest(const Call *call, const char *name, int64_t row
                            name, rows);
 }
 
-static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
+// What the caller's struct calls the parts of a packed call.
+typedef struct PackedNames {
+    const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
+} PackedNames;
+
+static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
+                                  const PackedNames *names)
 {
     double scale;
     // clang-format off
     const Want wants[] = {
-        { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
-        { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
-        { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
-        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
-        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
-        { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+        { IN,           names->q,         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,           names->k,         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,           names->v,         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,           names->q_offsets, a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
+        { IN,           names->k_offsets, a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
+        { OUT,          "out",            a->out,       0,             "O[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",            a->lse,       1 << KILN_F32, "[H][TQ]" },
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(call, a->window, a->scale, &scale);
-    if (!status) status = check_longest(call, "max_queries", a->max_queries);
+    if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
     status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
                          "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
                          (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
-                         a->lse ? "" : ", LSE=none");
+                         LACKS(a->lse, "LSE"));
     if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
@@ -143,7 +149,8 @@ kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, co
 {
     Call call;
     const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a, sizeof *a);
-    return status ? status : forward_varlen(&call, stream, a);
+    static const PackedNames names = { "q", "k", "v", "q_offsets", "k_offsets", "max_queries" };
+    return status ? status : forward_varlen(&call, stream, a, &names);
 }
 
 // Columns `first` .. `end` - 1 of every token and head of a packed tensor.
@@ -164,6 +171,7 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
 {
     Call call;
     kiln_tensor q, k, v;
+    static const PackedNames names = { "qkv", "qkv", "qkv", "offsets", "offsets", "max_rows" };
     kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, sizeof *a);
     if (!status && (a->head_size < 1 || a->head_size > HEAD_MAX))
         status =
@@ -183,13 +191,15 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale });
+                                                                  .scale = a->scale },
+                                   &names);
 }
 
 kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *a)
 {
     Call call;
     kiln_tensor k, v;
+    static const PackedNames names = { "q", "kv", "kv", "q_offsets", "k_offsets", "max_queries" };
     kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, sizeof *a);
     if (!status && !a->q) status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
     if (!status && a->q->rank != 3)
@@ -209,7 +219,8 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale });
+                                                                  .scale = a->scale },
+                                   &names);
 }
 
 // ---- backward
@@ -364,8 +375,8 @@ static int64_t choose_splits(const Call *call)
     const int64_t processors = ops_processors(call->ops);
     const bool two =
         call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128 && call->tensors[0]->type != KILN_F32;
-    const int64_t splits = ops_on_cpu(call->ops) ? splits_on_cpu(tiles, keys, processors)
-                                                 : splits_on_gpu(tiles, keys, processors, two);
+    const int64_t splits =
+        ops_on_cpu(call->ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, two);
     return splits > 1 ? splits : 1;
 }
 
@@ -391,11 +402,16 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "the device",
                            a->splits);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS,
-                         a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+<<<<<<< HEAD
+                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS, LACKS(a->mask, "Mask"),
+                         LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
+=======
+                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS, a->mask ? "" : ", Mask=none",
+                         a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+>>>>>>> flashmla
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));

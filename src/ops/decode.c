@@ -17,9 +17,6 @@ enum {
 
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 // ---- the options that go with each other
 
 static bool uses_trained_length(const kiln_masked_decode_args *a)
@@ -321,7 +318,7 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
     return call_other_kernel(
         call, "decode/masked.tile", "masked_mha", &call->kernel,
         "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
         (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
         (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
@@ -342,7 +339,7 @@ static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
     if (step->split.tiles > 1)
         status = call_plain_kernel(call, "decode/masked.tile", "masked_mha_begin", &step->begin, "%s", "");
     if (status || !ops_look_at_values(call->ops)) return status;
-    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%s%s%s%s",
+    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%-s%-s%-s%-s",
                              yes(a->cross), LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"),
                              LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->tasks, "TASK"));
 }

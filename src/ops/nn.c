@@ -15,9 +15,6 @@ enum {
 
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 // The types that a tensor may have beside its call's first one.
 static unsigned same_or(const kiln_tensor *first, unsigned others)
 {

@@ -15,9 +15,6 @@ enum {
 
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 static const char *name_of(const kiln_tensor *tensor) { return kiln_type_name(tensor->type); }
 
 // f32, or the type of `first`.
