@@ -405,13 +405,8 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
     status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-<<<<<<< HEAD
                          ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS, LACKS(a->mask, "Mask"),
                          LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
-=======
-                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS, a->mask ? "" : ", Mask=none",
-                         a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
->>>>>>> flashmla
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));
