@@ -339,15 +339,17 @@ def mla_plan(lengths: Optional[Array] = None, *, query_heads: int, queries: int 
     return MlaPlan(made, owner)
 
 
-def _mla_outputs(call: Call, out: Array, lse: Array) -> Tuple[Any, Any]:
+def _mla_outputs(call: Call, out: Array, lse: Array, wanted: bool) -> Any:
     batch, queries, heads = call.extents("q", 3)
-    return (call.output("out", out, (batch, queries, heads, 512), call.type_of("q")),
-            call.output("lse", lse, (batch, heads, queries), "f32"))
+    out = call.output("out", out, (batch, queries, heads, 512), call.type_of("q"))
+    if not wanted and lse is None:
+        return out
+    return out, call.output("lse", lse, (batch, heads, queries), "f32")
 
 
 def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Array, out: Optional[Array] = None,
                lse: Optional[Array] = None, *, causal: bool = False, round_scales: bool = False,
-               scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any]:
+               scale: Optional[float] = None, return_lse: bool = True, stream: Any = None) -> Any:
     """Dense latent decoding over a paged cache.
 
     plan      made for the same lengths
@@ -355,10 +357,11 @@ def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Arr
     cache     as q [pages][page size][key_heads][576], or fp8: u8, i8 or e4m3 [pages][page size][656]
     table     i32 [batch][pages per request]; lengths i32 [batch]
     causal    query j sees keys before length - (queries - 1 - j); scale: None: 1/sqrt(576)
-    Returns (out, lse): as q [batch][queries][query_heads][512], f32 [batch][query_heads][queries], natural logarithms.
+    Returns (out, lse): as q [batch][queries][query_heads][512], f32 [batch][query_heads][queries], natural logarithms; where
+    return_lse is False, and `lse` is not given, out alone.
     """
     call = Call("kiln_mla_decode", "kiln_mla_decode_args", q=q, cache=cache, table=table, lengths=lengths)
-    made = _mla_outputs(call, out, lse)
+    made = _mla_outputs(call, out, lse, return_lse)
     call.set(plan=ctypes.pointer(plan.struct), causal=causal, round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
@@ -368,8 +371,8 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
                       lse: Optional[Array] = None, *, topk_lengths: Optional[Array] = None,
                       extra_cache: Optional[Array] = None, extra_indices: Optional[Array] = None,
                       extra_topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
-                      round_scales: bool = False, scale: Optional[float] = None,
-                      stream: Any = None) -> Tuple[Any, Any]:
+                      round_scales: bool = False, scale: Optional[float] = None, return_lse: bool = True,
+                      stream: Any = None) -> Any:
     """Latent decoding over lists of slots in an fp8 cache.
 
     plan      with topk
@@ -378,12 +381,12 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
     indices   i32 [batch][queries][topk]: slots, page * (page size) + offset; one outside the cache is masked
     topk_lengths i32 [batch]; extra_cache, extra_indices, extra_topk_lengths: a second cache with its own lists
     sink      f32 [query_heads]: a logit that is added to the denominator of out
-    Returns (out, lse), as `mla_decode`.
+    Returns (out, lse), or out alone, as `mla_decode`.
     """
     call = Call("kiln_mla_decode_sparse", "kiln_mla_decode_sparse_args", q=q, cache=cache, indices=indices,
                 topk_lengths=topk_lengths, extra_cache=extra_cache, extra_indices=extra_indices,
                 extra_topk_lengths=extra_topk_lengths, sink=sink)
-    made = _mla_outputs(call, out, lse)
+    made = _mla_outputs(call, out, lse, return_lse)
     call.set(plan=ctypes.pointer(plan.struct), round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
@@ -392,22 +395,27 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
 def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array] = None,
                        max_logits: Optional[Array] = None, lse: Optional[Array] = None, *,
                        topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
-                       scale: Optional[float] = None, base2: bool = False, stream: Any = None) -> Tuple[Any, Any, Any]:
+                       scale: Optional[float] = None, base2: bool = False, return_lse: bool = True,
+                       stream: Any = None) -> Any:
     """Latent prefill: each query token attends to its own list of rows.
 
     q         bf16 [S][H][D], kv bf16 [SKV][D]; D is 576 or 512
     indices   i32 [S][topk]: rows of kv; one outside is masked. topk_lengths i32 [S]; sink f32 [H]
     base2     max_logits and lse in base 2, and lse -infinity for a row without keys, as FlashMLA returned them until 2026
-    Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both natural.
+    Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both natural; where return_lse is False out alone:
+    the others are then written if they are given.
     """
     call = Call("kiln_mla_prefill_sparse", "kiln_mla_prefill_sparse_args", q=q, kv=kv, indices=indices,
                 topk_lengths=topk_lengths, sink=sink)
     rows, heads = call.extents("q", 2)
-    made = (call.output("out", out, (rows, heads, 512), "bf16"), call.output("max_logits", max_logits, (rows, heads), "f32"),
-            call.output("lse", lse, (rows, heads), "f32"))
+    out = call.output("out", out, (rows, heads, 512), "bf16")
+    if return_lse or max_logits is not None:
+        max_logits = call.output("max_logits", max_logits, (rows, heads), "f32")
+    if return_lse or lse is not None:
+        lse = call.output("lse", lse, (rows, heads), "f32")
     call.set(scale=scale, base2=base2)
     call.run(stream)
-    return made
+    return (out, max_logits, lse) if return_lse else out
 
 
 def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,
