@@ -147,9 +147,11 @@ def open_device(name: str) -> int:
     handle = _devices.get(name)
     if handle is None:
         with _lock:
-            made = c_void_p()
-            check(lib.kiln_device_open(name.encode(), ctypes.byref(made)))
-            handle = _devices.setdefault(name, made.value or 0)
+            handle = _devices.get(name)         # another thread may have been first
+            if handle is None:
+                made = c_void_p()
+                check(lib.kiln_device_open(name.encode(), ctypes.byref(made)))
+                handle = _devices[name] = made.value or 0
     return handle
 
 

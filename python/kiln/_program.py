@@ -183,11 +183,11 @@ class Kernel:
         if built.is_operator and first is not None:
             wanted = c_size_t()
             check(lib.kiln_workspace_size(built.handle, args, n, ctypes.byref(wanted)))
-            address, n_bytes, owner = workspace(first.framework, wanted.value, first.device)
+            address, n_bytes, owner = workspace(first.framework, wanted.value, first.device, stream)
         status = lib.kiln_launch_with(built.handle, queue, args, n, address, n_bytes)
         if status:
             raise error_of(status)
-        del owner                               # only now: the memory of queued work is reused in the order of its stream
+        del owner                               # only now: its memory is reused after the work that is queued
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 

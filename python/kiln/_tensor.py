@@ -255,8 +255,10 @@ class _Torch:
         dtype = self.dtypes.get(TYPES[type_name])
         return empty(shape, type_name, device) if dtype is None else self.torch.empty(shape, dtype=dtype, device=device)
 
-    def workspace(self, n: int, device: str) -> Tuple[int, Any]:
+    def workspace(self, n: int, device: str, stream: Optional[int]) -> Tuple[int, Any]:
         memory = self.torch.empty(n + WORKSPACE_ALIGNMENT, dtype=self.torch.uint8, device=device)
+        if stream is not None:                  # not the one in whose order memory is reused
+            memory.record_stream(self.torch.cuda.ExternalStream(0 if stream == 1 else stream, device=device))
         return memory.data_ptr(), memory
 
     def stream(self, device: str) -> int:
@@ -304,7 +306,7 @@ class _NumPy:
         more = sys.modules.get("ml_dtypes")     # where nobody has imported it, nobody expects its types
         return self.numpy.dtype(getattr(more, name)) if more else None
 
-    def workspace(self, n: int, device: str) -> Tuple[int, Any]:
+    def workspace(self, n: int, device: str, stream: Optional[int]) -> Tuple[int, Any]:
         if device != "cpu":
             return _own_workspace(n, device)
         memory = self.numpy.empty(n + WORKSPACE_ALIGNMENT, "u1")
@@ -333,9 +335,13 @@ class _CuPy:
                     return self.cupy.empty(shape, name)
         return empty(shape, type_name, device)
 
-    def workspace(self, n: int, device: str) -> Tuple[int, Any]:
+    def workspace(self, n: int, device: str, stream: Optional[int]) -> Tuple[int, Any]:
         with self.cupy.cuda.Device(int(device[5:])):
-            memory = self.cupy.empty(n + WORKSPACE_ALIGNMENT, "u1")
+            if stream is None:
+                memory = self.cupy.empty(n + WORKSPACE_ALIGNMENT, "u1")
+            else:                               # from the pool of the stream in whose order it is reused
+                with self.cupy.cuda.ExternalStream(0 if stream == 1 else stream):
+                    memory = self.cupy.empty(n + WORKSPACE_ALIGNMENT, "u1")
         return memory.data.ptr, memory
 
     def stream(self, device: str) -> int:
@@ -357,7 +363,7 @@ class _Other:
     def empty(self, shape: Sequence[int], type_name: str, device: str) -> Any:
         return empty(shape, type_name, device)
 
-    def workspace(self, n: int, device: str) -> Tuple[int, Any]:
+    def workspace(self, n: int, device: str, stream: Optional[int]) -> Tuple[int, Any]:
         return _own_workspace(n, device)
 
     def stream(self, device: str) -> int:
@@ -524,11 +530,12 @@ def _own_workspace(n: int, device: str) -> Tuple[int, Any]:
     return memory.address or 0, memory
 
 
-def workspace(framework: Any, n: int, device: str) -> Tuple[Optional[int], int, Any]:
-    """Address, bytes and owner of scratch memory, aligned as workspaces are."""
+def workspace(framework: Any, n: int, device: str, stream: Any = None) -> Tuple[Optional[int], int, Any]:
+    """Address, bytes and owner of scratch memory, aligned as workspaces are. stream: the caller's, where work uses it that the
+    framework's current stream does not wait for."""
     if not n:
         return None, 0, None
-    address, owner = framework.workspace(n, device)
+    address, owner = framework.workspace(n, device, None if stream is None or device == "cpu" else _native_stream(stream))
     return (address + WORKSPACE_ALIGNMENT - 1) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT, n, owner
 
 

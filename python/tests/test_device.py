@@ -71,6 +71,27 @@ class Device(unittest.TestCase):
         kiln.wait("cuda:0")
         kiln.wait("cuda:0", 1)
 
+    def test_workspaces_follow_the_stream(self):
+        class Framework:
+            empty, seen = staticmethod(kiln.empty), []
+
+            def stream(self, device):
+                return 0
+
+            def workspace(self, n, device, stream):
+                self.seen.append(stream)
+                memory = kiln.empty((n + 256,), "u8", device)
+                return memory.data_ptr, memory
+        self.on_gpu.framework = framework = Framework()
+        kernel = kiln.kernel(SOURCE, "twice")
+        self.equals(kernel(self.on_gpu, a=2), 4 * self.x)
+        self.equals(kernel(self.on_gpu, a=2, stream=1), 4 * self.x)
+        self.assertEqual(framework.seen, [None, 1])
+        host = kiln.tensor(self.x)
+        host.framework = framework
+        kernel(host, a=2, stream=1)             # which the CPU has none of
+        self.assertEqual(framework.seen, [None, 1, None])
+
     def test_memory_of_two_devices(self):
         with self.assertRaises(kiln.Error) as caught:
             kiln.kernel(SOURCE, "scale")(self.on_gpu, self.x, 2)
@@ -87,7 +108,7 @@ class Emulated(unittest.TestCase):
         done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "test_device"], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=dict(os.environ, KILN_CUDA=EMULATOR, KILN_NVRTC=EMULATOR), timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("4 of 4 passed", done.stdout)
+        self.assertIn("5 of 5 passed", done.stdout)
 
 
 if kiln.device_count("cuda"):

@@ -108,6 +108,20 @@ class OnAGpu(OnTheHost):
         self.assertTrue(torch.equal(y, torch.full_like(y, 2)))
         torch.testing.assert_close(z.sum(1), torch.ones(64, device="cuda"))
 
+    def test_workspaces_of_another_stream(self):
+        source = "import \"norm/softmax.tile\"\noperator twice(in f32 X[M][N], out f32 Y[M][N]) { temp f32 Z[M][N]; " \
+                 "softmax<f32, f32>(X, Z); softmax<f32, f32>(Z, Y); }"
+        x, stream, twice = self.randn(64, 4096), torch.cuda.Stream(), kiln.kernel(source, "twice")
+        y, expected = torch.empty_like(x), twice(x)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(200_000_000)
+        twice(x, y, stream=stream)
+        for _ in range(4):                      # in memory that the workspace must still have
+            torch.full((64 * 4096 + 64,), float("nan"), device="cuda")
+        torch.cuda.synchronize()
+        self.assertTrue(torch.equal(y, expected))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
 static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0]->type); }
 
 // Keys of a step: as many as the shared memory of a multiprocessor holds twice, beside the queries.
@@ -41,29 +39,13 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
         status = call_kernel(&call, "attention/forward.tile", "attention_forward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(&call),
                              (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+                             (int)a->window, step_keys(&call), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
 }
 
 // ---- packed
-
-static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
-{
-    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
-                              kernel, "%s", "");
-}
-
-// The offsets stay inside the tensors, and no sequence is longer than the call says.
-static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offsets, int64_t rows, int64_t longest)
-{
-    kiln_kernel *kernel;
-    if (!ops_look_at_values(call->ops)) return KILN_OK;
-    const kiln_status status = find_offsets_kernel(call, offsets, &kernel);
-    const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
-    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
-}
 
 static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
 {
@@ -73,30 +55,36 @@ static kiln_status check_longest(const Call *call, const char *name, int64_t row
                            name, rows);
 }
 
-static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
+// What the caller's struct calls the parts of a packed call.
+typedef struct PackedNames {
+    const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
+} PackedNames;
+
+static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
+                                  const PackedNames *names)
 {
     double scale;
     // clang-format off
     const Want wants[] = {
-        { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
-        { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
-        { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
-        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
-        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
-        { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+        { IN,           names->q,         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,           names->k,         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,           names->v,         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,           names->q_offsets, a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
+        { IN,           names->k_offsets, a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
+        { OUT,          "out",            a->out,       0,             "O[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",            a->lse,       1 << KILN_F32, "[H][TQ]" },
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
-    if (!status) status = check_longest(call, "max_queries", a->max_queries);
+    if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
     status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
                          "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
                          (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
-                         a->lse ? "" : ", LSE=none");
-    if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
-    if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
+                         LACKS(a->lse, "LSE"));
+    if (!status) status = call_check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
+    if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
     call_add(call, KILN_INT(a->max_queries));
     call_add(call, KILN_FLOAT(scale));
@@ -107,7 +95,8 @@ kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, co
 {
     Call call;
     const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a, sizeof *a);
-    return status ? status : forward_varlen(&call, stream, a);
+    static const PackedNames names = { "q", "k", "v", "q_offsets", "k_offsets", "max_queries" };
+    return status ? status : forward_varlen(&call, stream, a, &names);
 }
 
 // Columns `first` .. `end` - 1 of every token and head of a packed tensor.
@@ -128,6 +117,7 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
 {
     Call call;
     kiln_tensor q, k, v;
+    static const PackedNames names = { "qkv", "qkv", "qkv", "offsets", "offsets", "max_rows" };
     kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, sizeof *a);
     if (!status && (a->head_size < 1 || a->head_size > ATTENTION_HEAD_MAX))
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size,
@@ -147,13 +137,15 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale });
+                                                                  .scale = a->scale },
+                                   &names);
 }
 
 kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *a)
 {
     Call call;
     kiln_tensor k, v;
+    static const PackedNames names = { "q", "kv", "kv", "q_offsets", "k_offsets", "max_queries" };
     kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, sizeof *a);
     if (!status && !a->q) status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
     if (!status && a->q->rank != 3)
@@ -173,7 +165,8 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale });
+                                                                  .scale = a->scale },
+                                   &names);
 }
 
 // ---- backward
@@ -261,11 +254,10 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
                                                           size_t *bytes)
 {
     Call call;
-    kiln_kernel *offsets;
     kiln_status status =
         call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_backward_varlen(&call, a);
-    if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets); // the call finds it built
+    if (!status) status = call_check_offsets(&call, NULL, 6, 0, 0);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -277,9 +269,9 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
     if (!status)
-        status =
-            check_offsets(&call, stream, 6, call_extent(&call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);
-    if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
+        status = call_check_offsets(&call, stream, 6, call_extent(&call, "TQ"),
+                                    a->deterministic ? a->max_queries : INT32_MAX);
+    if (!status) status = call_check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -314,11 +306,11 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "the device",
                            a->splits);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, a->mask ? "" : ", Mask=none",
-                         a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, LACKS(a->mask, "Mask"),
+                         LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));

@@ -20,8 +20,8 @@ static kiln_status check_heads(const Call *call)
     }
     if (HKV < 1 || H % HKV != 0)
         return call_fail(call, KILN_BAD_SHAPE,
-                         "%" PRId64 " query heads (of 'q') are not a multiple of %" PRId64 " key heads (of 'k')", H,
-                         HKV);
+                         "%" PRId64 " query heads (of '%s') are not a multiple of %" PRId64 " key heads (of '%s')", H,
+                         call_source(call, "H"), HKV, call_source(call, "HKV"));
     return KILN_OK;
 }
 

@@ -2,6 +2,7 @@
 // call.c - hold the arguments of an operator's call to what they must be, in a fixed order: pointers, types, ranks,
 // extents, strides, device, alignment of each tensor; then what is written against everything else.
 #include "ops/call.h"
+#include "kiln/ops/gemm.h"
 #include "runtime/prepared.h"
 
 #include <ctype.h>
@@ -14,6 +15,13 @@
 enum { ALIGNMENT = 16, MEMORY_ALIGNMENT = 256 };
 static const int64_t STRIDE_MAX = INT64_C(1) << 50;
 
+// What messages call it: without its end where only the workspace's size is wanted, for that is no call of its own.
+static int name_length(const Call *call)
+{
+    const char *const end = call->sizing ? strstr(call->name, "_workspace_size") : NULL;
+    return (int)(end ? (size_t)(end - call->name) : strlen(call->name));
+}
+
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
 {
     char text[600];
@@ -21,12 +29,12 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return status_fail(status, "%.*s: %s", call->name_length, call->name, text);
+    return status_fail(status, "%.*s: %s", name_length(call), call->name, text);
 }
 
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
 {
-    call->ops = ops, call->name = name, call->name_length = (int)strlen(name);
+    call->ops = ops, call->name = name;
     call->sizing = false;
     call->table.n_symbols = call->n_tensors = call->n_own = call->n_args = 0;
     if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
@@ -39,8 +47,6 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
     const kiln_status status = call_begin(call, name, ops, args, known);
     if (!status && !bytes) return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
     if (bytes) *bytes = 0;
-    const char *const end = strstr(name, "_workspace_size");
-    if (end) call->name_length = (int)(end - name);
     call->sizing = true;
     return status;
 }
@@ -115,7 +121,8 @@ static int place_of_own(const Call *call, const kiln_tensor *tensor)
 static int callers_dim(const Call *call, const Want *want, int d)
 {
     const int i = place_of_own(call, want->tensor);
-    return i >= 0 && call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
+    if (i < 0) return d;
+    return call->own[i].is_batch ? d - 1 : call->own[i].removed >= 0 && d >= call->own[i].removed ? d + 1 : d;
 }
 
 // The shape that is wanted, with the dimensions that the caller's tensor has.
@@ -128,9 +135,17 @@ static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
     const int i = place_of_own(call, want->tensor);
     const int removed = i >= 0 ? call->own[i].removed : -1;
     Dim dim;
+    if (i >= 0 && call->own[i].is_batch && next_dim(&at, &dim)) return at;
     for (int d = 0; d < removed && next_dim(&at, &dim); d++) continue;
     snprintf(out->text, sizeof out->text, "%.*s%s%s", (int)(at - dims), dims, removed >= 0 ? "[1]" : "", at);
     return out->text;
+}
+
+const char *call_source(const Call *call, const char *name)
+{
+    const int i = find_symbol(call, name, (int)strlen(name));
+    assert(i >= 0 && "a name of the table");
+    return call->table.symbols[i].from;
 }
 
 static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
@@ -151,6 +166,9 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
                          "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", callers,
                          want->name, is, dim->added, shape_of(call, want, &text));
     if (known < 0) call_add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+    else if (callers < 0 && is != call->table.symbols[known].value)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has no batch, but '%s' has one of %" PRId64, want->name,
+                         call->table.symbols[known].from, call->table.symbols[known].value);
     else if (is != call->table.symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
@@ -166,6 +184,7 @@ const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor)
     assert(call->n_own < CALL_OWN && "as many as fit");
     call->own[call->n_own].tensor = *tensor;
     call->own[call->n_own].removed = -1;
+    call->own[call->n_own].is_batch = false;
     return &call->own[call->n_own++].tensor;
 }
 
@@ -178,6 +197,18 @@ const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, 
     flat.strides[rank - 1] = tensor->strides[rank];
     const kiln_tensor *const kept = call_keep(call, &flat);
     call->own[call->n_own - 1].removed = rank - 1;
+    return kept;
+}
+
+const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank)
+{
+    if (!tensor || tensor->rank != rank - 1) return tensor;
+    kiln_tensor batch = *tensor;
+    batch.rank = rank;
+    batch.shape[0] = 1, batch.strides[0] = 0; // which is never taken
+    for (int d = 0; d < rank - 1; d++) batch.shape[d + 1] = tensor->shape[d], batch.strides[d + 1] = tensor->strides[d];
+    const kiln_tensor *const kept = call_keep(call, &batch);
+    call->own[call->n_own - 1].is_batch = true;
     return kept;
 }
 
@@ -482,6 +513,13 @@ void call_take_bytes(Call *call, int i)
 
 kiln_arg call_tensor(const Call *call, int i) { return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE; }
 
+kiln_status call_activation(const Call *call, int activation)
+{
+    return activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation", activation);
+}
+
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale)
 {
     *scale = given ? *given : otherwise;
@@ -497,19 +535,32 @@ kiln_status call_scale(const Call *call, const double *given, double otherwise, 
 
 kiln_status call_named(const Call *call, kiln_status status)
 {
-    if (status) status_prefix("%.*s", call->name_length, call->name);
+    if (status) status_prefix("%.*s", name_length(call), call->name);
     return status;
 }
 
-// All that the text of its bindings is made from; formats have %s and %d alone. The first n tensors may be strided.
+static_assert(CALL_TENSORS < 64, "a bit for each");
+
+static int64_t tensors_there(const Call *call)
+{
+    uint64_t there = 0;
+    for (int i = 0; i < call->n_tensors; i++) there |= (uint64_t)(call->tensors[i] != NULL) << i;
+    return (int64_t)there;
+}
+
+// All that the text of its bindings is made from; formats have %s, %-s and %d alone. The first n tensors may be strided.
 static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *name, const char *format, va_list args)
 {
     known_key_begin(key);
     known_key_word(key, (int64_t)(uintptr_t)name);
     known_key_word(key, (int64_t)(uintptr_t)format);
+    known_key_word(key, tensors_there(call));
     for (const char *at = format; (at = strchr(at, '%')) != NULL; at += 2) {
-        assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s and %d alone");
-        if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
+        const bool is_told = at[1] == '-'; // by which tensors are there
+        at += is_told;
+        assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s, %-s and %d alone");
+        if (is_told) (void)va_arg(args, const char *);
+        else if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
         else known_key_word(key, va_arg(args, int));
     }
     for (int i = 0; i < n; i++)
@@ -661,4 +712,14 @@ kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, siz
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n)
 {
     return call_named(call, kiln_launch_with(kernel, stream, args, n, NULL, 0));
+}
+
+kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest)
+{
+    kiln_kernel *kernel;
+    if (!call->tensors[i] || !ops_look_at_values(call->ops)) return KILN_OK;
+    const kiln_status status = call_taking_kernel(call, "attention/inputs.tile", "attention_offsets",
+                                                  &(Taken){ i, "OFFSET" }, 1, &kernel, "%s", "");
+    const kiln_arg args[] = { call_tensor(call, i), KILN_INT(rows), KILN_INT(longest) };
+    return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }

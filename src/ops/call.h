@@ -99,7 +99,6 @@ typedef struct CallTable {
 typedef struct Call {
     kiln_ops *ops;
     const char *name; // of the public function
-    int name_length;  // of what messages call it: without its end where only the workspace's size is wanted
     bool sizing;      // that is so: tensors need no data
     CallTable table;
     int n_tensors;
@@ -107,8 +106,9 @@ typedef struct Call {
     kiln_tensor copies[CALL_TENSORS];         // of those that kernels take otherwise than they are
     struct {
         kiln_tensor tensor;
-        int removed; // a dimension of 1 that the caller's has before this one; -1: none
-    } own[CALL_OWN]; // of call_keep
+        int removed;   // a dimension of 1 that the caller's has before this one; -1: none
+        bool is_batch; // its first dimension, of 1, is none of the caller's
+    } own[CALL_OWN];   // of call_keep
     int n_own;
     kiln_kernel *kernel;
     kiln_arg args[CALL_ARGS];
@@ -135,6 +135,8 @@ const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor);
 // `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`. Messages number the
 // dimensions as the caller does.
 const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank);
+// `tensor` with a first dimension of 1, if it has one less than `rank`. Messages number the dimensions as the caller does.
+const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank);
 void call_take_bytes(Call *call, int i); // tensor i is one of KILN_U8 to kernels, whatever it was called
 int64_t call_symbol(const Call *call, const char *name, int length);
 kiln_arg call_tensor(const Call *call, int i); // as an argument of a kernel; an absent one is none
@@ -145,11 +147,21 @@ static inline int64_t call_extent(const Call *call, const char *name)
     return call_symbol(call, name, (int)strlen(name));
 }
 
+const char *call_source(const Call *call, const char *name); // the tensor that has bound it
+
+kiln_status call_activation(const Call *call, int activation); // that it is one of kiln_activation
 // NULL stands for `otherwise`.
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale);
 kiln_status call_named(const Call *call, kiln_status status); // puts the call's name before the message of a failure
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// As bindings have it.
+static inline const char *yes(bool b) { return b ? "true" : "false"; }
+
+// Without the name of a parameter that the call has no tensor for, a kernel is built for one. Its place in a format is "%s";
+// "%-s" where the tensor is one of the table, which tells kernels apart without the text.
+#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
 
 // The kernel of the call, bound to the strides of its tensors, which are its arguments, in the table's order; what follows
 // them call_add adds. Messages of failures get the call's name in front.
@@ -175,6 +187,9 @@ typedef struct Taken {
 kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
                                kiln_kernel **kernel, const char *format, ...) __attribute__((format(printf, 7, 8)));
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
+// Offsets of sequences, tensor i of the table, stay inside `rows`, and no sequence is longer than `longest`: looked at where
+// values are. While the workspace's size is wanted, the kernel that looks is built, and the call finds it.
+kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest);
 
 // ---- the plan of latent decoding (mla.c)
 

@@ -15,11 +15,6 @@ enum {
     BEAMS_MAX = 1 << 20,
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 // ---- the options that go with each other
 
 static bool uses_trained_length(const kiln_masked_decode_args *a)
@@ -83,7 +78,7 @@ static kiln_status check_together(const Call *call, const kiln_masked_decode_arg
         return call_fail(call, KILN_BAD_ARGUMENT, "'sources' is null, but 'beams' is %" PRId64, a->beams);
     if (uses_trained_length(a) ? a->trained_length < 2 || a->trained_length > INT32_MAX : a->trained_length != 0)
         return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", a->trained_length,
-                         uses_trained_length(a) ? "more than 1: the positions of the model's training"
+                         uses_trained_length(a) ? "more than 1 and below 2^31: the positions of the model's training"
                                                 : "0: neither 'log_scaling' nor the rotary embedding uses it");
     return check_cross(call, a);
 }
@@ -321,7 +316,7 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
     return call_other_kernel(
         call, "decode/masked.tile", "masked_mha", &call->kernel,
         "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
         (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
         (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
@@ -342,7 +337,7 @@ static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
     if (step->split.tiles > 1)
         status = call_plain_kernel(call, "decode/masked.tile", "masked_mha_begin", &step->begin, "%s", "");
     if (status || !ops_look_at_values(call->ops)) return status;
-    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%s%s%s%s",
+    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%-s%-s%-s%-s",
                              yes(a->cross), LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"),
                              LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->tasks, "TASK"));
 }

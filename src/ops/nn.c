@@ -13,11 +13,6 @@ enum {
     FEW = 64,                 // elements of a line of a filter that one step multiplies
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 // The types that a tensor may have beside its call's first one.
 static unsigned same_or(const kiln_tensor *first, unsigned others)
 {
@@ -30,14 +25,6 @@ static kiln_status check_least(const Call *call, const char *letter, const char 
     return call_extent(call, letter) >= 1
                ? KILN_OK
                : call_fail(call, KILN_BAD_SHAPE, "'%s' has %s = 0, expected at least 1", tensor, letter);
-}
-
-static kiln_status check_activation(const Call *call, kiln_activation activation)
-{
-    return (int)activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation",
-                           (int)activation);
 }
 
 static kiln_status check_all(Call *call, const Want *wants, int n) { return call_check(call, wants, n, NULL, NULL, 0); }
@@ -142,7 +129,7 @@ kiln_status kiln_activate(kiln_ops *ops, kiln_stream *stream, const kiln_activat
                            { IN_OPTIONAL, "up", a->up, 0, "U[M][N]" },
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
-    if (!status) status = check_activation(&call, a->activation);
+    if (!status) status = call_activation(&call, (int)a->activation);
     if (!status)
         status = call_kernel(&call, "nn/activation.tile", "gated", "T=%s, ACT=%d%s", kiln_type_name(a->gate->type),
                              (int)a->activation, LACKS(a->up, "U"));
@@ -160,7 +147,7 @@ kiln_status kiln_activate_backward(kiln_ops *ops, kiln_stream *stream, const kil
                            { OUT, "dgate", a->dgate, 0, "DG[M][N]" },
                            { OUT_OPTIONAL, "dup", a->dup, 0, "DU[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
-    if (!status) status = check_activation(&call, a->activation);
+    if (!status) status = call_activation(&call, (int)a->activation);
     if (!status && a->dup && !a->up) status = call_fail(&call, KILN_BAD_ARGUMENT, "'up' is null, but 'dup' is not");
     if (!status)
         status = call_kernel(&call, "nn/activation.tile", "gated_backward", "T=%s, ACT=%d%s%s",

@@ -18,8 +18,6 @@ enum {
     OFFSETS = 5,
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
 static kiln_status check_page(const Call *call, int64_t size, const char *what)
 {
     return size >= 1 && size <= PAGE_MAX

@@ -13,11 +13,6 @@ enum {
     FILTER_TOKENS = 8, // of a convolution
 };
 
-static const char *yes(bool b) { return b ? "true" : "false"; }
-
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
-#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
-
 static const char *name_of(const kiln_tensor *tensor) { return kiln_type_name(tensor->type); }
 
 // f32, or the type of `first`.
@@ -49,11 +44,13 @@ static kiln_status check_count(const Call *call, const char *letter, const char 
 static kiln_status check_groups(const Call *call, const char *groups, const char *heads_of, const char *groups_of)
 {
     const int64_t H = call_extent(call, "H"), G = call_extent(call, groups);
-    return H >= 1 && G >= 1 && H % G == 0
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_SHAPE,
-                           "%" PRId64 " heads (of '%s') are not a multiple of %" PRId64 " (of '%s')", H, heads_of, G,
-                           groups_of);
+    kiln_status status = check_count(call, "H", heads_of, 1, INT32_MAX);
+    if (!status) status = check_count(call, groups, groups_of, 1, INT32_MAX);
+    if (status) return status;
+    return H % G == 0 ? KILN_OK
+                      : call_fail(call, KILN_BAD_SHAPE,
+                                  "%" PRId64 " heads (of '%s') are not a multiple of %" PRId64 " (of '%s')", H,
+                                  heads_of, G, groups_of);
 }
 
 static int group_of(const Call *call, const char *groups)
@@ -68,14 +65,6 @@ static kiln_status check_attention(const Call *call, const double *given, double
     if (!status) status = check_groups(call, "HK", "v", "k");
     if (!status) status = call_scale(call, given, 1 / sqrt((double)call_extent(call, "DK")), scale);
     return status;
-}
-
-static kiln_status check_activation(const Call *call, kiln_activation activation)
-{
-    return (int)activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation",
-                           (int)activation);
 }
 
 // ---- whole sequences
@@ -101,20 +90,10 @@ static void bind_batch(Call *call, const kiln_tensor *offsets)
     if (offsets) call_bind(call, "B", 1, "offsets");
 }
 
-static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
-{
-    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
-                              kernel, "%s", "");
-}
-
-// The offsets, tensor i of the call, stay inside the tensors. With `sizing` the kernel that looks is built.
+// Tensor i of the call.
 static kiln_status check_offsets(const Call *call, kiln_stream *stream, int i)
 {
-    kiln_kernel *kernel;
-    if (!call->tensors[i] || !ops_look_at_values(call->ops)) return KILN_OK;
-    const kiln_status status = find_offsets_kernel(call, i, &kernel);
-    const kiln_arg args[] = { call_tensor(call, i), KILN_INT(call_extent(call, "S")), KILN_INT(INT32_MAX) };
-    return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
+    return call_check_offsets(call, stream, i, call_extent(call, "S"), INT32_MAX);
 }
 
 static kiln_status run_whole(Call *call, kiln_stream *stream, int offsets, void *workspace, size_t bytes)
@@ -308,8 +287,8 @@ static kiln_status check_state(const Call *call, const kiln_tensor *x)
                ? KILN_OK
                : call_fail(call, KILN_UNSUPPORTED,
                            "states of P = %" PRId64 " by N = %" PRId64
-                           ", expected P = 16, 32, 64 or 128 and P * N at most %d",
-                           P, N, is_f32 ? 8192 : 16384);
+                           ", expected P = 16, 32, 64 or 128, N at most %d and P * N at most %d",
+                           P, N, is_f32 ? SIZE_MOST / 2 : SIZE_MOST, is_f32 ? 8192 : 16384);
 }
 
 static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
@@ -403,7 +382,7 @@ kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamb
 static kiln_status check_filter(Call *call, const kiln_tensor *filter, kiln_activation activation)
 {
     const int64_t tokens = filter && filter->rank == 2 ? filter->shape[1] : 2; // else call_check says what is wrong
-    const kiln_status status = check_activation(call, activation);
+    const kiln_status status = call_activation(call, (int)activation);
     if (status) return status;
     if (tokens < 2 || tokens > FILTER_TOKENS)
         return call_fail(call, KILN_UNSUPPORTED, "'filter' has W = %" PRId64 ", expected 2 to %d", tokens,

@@ -89,7 +89,7 @@ kiln_status rotary_take_positions(const Call *call, const kiln_rotary *given, in
     const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
     if (uses_length ? trained_length < 1 || trained_length > INT32_MAX : trained_length != 0)
         return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", trained_length,
-                         uses_length ? "at least 1: the positions of the model's training"
+                         uses_length ? "at least 1 and below 2^31: the positions of the model's training"
                          : given     ? "0: this style does not use it"
                                      : "0: there is no 'rotary'");
     return KILN_OK;

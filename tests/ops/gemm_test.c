@@ -136,9 +136,9 @@ static void empty_products(void **state)
     check(&(Case){ KILN_F32, KILN_F32, 0, 30, 0, 50, false, false, true, false, KILN_ACTIVATION_NONE, 0 });
 }
 
-static void rows_may_lie_apart(void **state)
+static void check_apart(int64_t batch)
 {
-    const Case c = { KILN_BF16, KILN_BF16, 2, 40, 48, 64, false, true, false, true, KILN_ACTIVATION_NONE, 0 };
+    const Case c = { KILN_BF16, KILN_BF16, batch, 40, 48, 64, false, true, false, true, KILN_ACTIVATION_NONE, 0 };
     Tensors t = tensors_of(&c);
     Array *const a = t.a, *const b = t.b, *const r = t.residual;
     t.a = array_spread(a, false), t.b = array_spread(b, false), t.residual = array_spread(r, false);
@@ -148,14 +148,27 @@ static void rows_may_lie_apart(void **state)
     compare(&c, &t);
 }
 
+static void rows_may_lie_apart(void **state)
+{
+    check_apart(2);
+    check_apart(0);
+}
+
 static void what_is_refused(void **state)
 {
     const Case c = { KILN_BF16, KILN_BF16, 0, 16, 64, 32, false, true, false, false, KILN_ACTIVATION_NONE, 0 };
     const Tensors t = tensors_of(&c);
     kiln_gemm_args args = args_of(&c, &t);
     args.transpose_b = false;
-    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_SHAPE, "kiln_gemm: dimension 1 of 'b' is 64, expected 32");
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_SHAPE,
+                 "kiln_gemm: dimension 0 of 'b' is 64, expected 32: its shape is [K][N], and 'a' has K = 32");
     args.transpose_b = true;
+    const kiln_tensor line = kiln_tensor_of(device, t.a->tensor.data, KILN_BF16, 1, (int64_t[]){ 32 });
+    const kiln_tensor two = kiln_tensor_of(device, t.a->tensor.data, KILN_BF16, 3, (int64_t[]){ 2, 8, 32 });
+    REFUSED(kiln_gemm(ops, NULL, &args), args, args.a = &line, KILN_BAD_SHAPE,
+            "kiln_gemm: 'a' has rank 1, expected 2, or 3 with a batch");
+    REFUSED(kiln_gemm(ops, NULL, &args), args, args.a = &two, KILN_BAD_SHAPE,
+            "kiln_gemm: 'b' has no batch, but 'a' has one of 2");
     args.activation = (kiln_activation)9;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'activation' is 9");
     args.activation = KILN_ACTIVATION_NONE;

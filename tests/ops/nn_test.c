@@ -274,7 +274,7 @@ static void embedding(void **state)
 
 static void casts(void **state)
 {
-    Array *const x = drawn(KILN_BF16, 3, 200, -20, 20);
+    Array *const x = array_spread(drawn(KILN_BF16, 3, 200, -20, 20), false);
     for (int64_t group = 0; group <= 64; group += 64) {
         Array *const out = result(KILN_E4M3, 3, 200), *const scales = result(KILN_F32, 3, group ? 4 : 0);
         done(kiln_cast_fp8(ops, NULL,
@@ -347,6 +347,9 @@ static void rotary_is_refused(void **state)
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_UNSUPPORTED, "'style' of the rotary embedding is 7");
     r = (kiln_rotary){ .style = KILN_ROTARY_LLAMA3 };
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "'trained_length' is 0, expected at least 1");
+    a.trained_length = INT64_C(1) << 31;
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "at least 1 and below 2^31");
+    a.trained_length = 0;
     r = (kiln_rotary){ .style = KILN_ROTARY_HALVES, .size = 34 };
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "expected an even number from 2 to D = 32");
 }

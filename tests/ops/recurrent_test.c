@@ -248,6 +248,7 @@ static void step_is_the_recurrence(kiln_type type, bool is_delta, bool has_draft
                               KILN_TENSOR(out),
                               KILN_FLOAT(1 / sqrt(128.0)) };
     run_reference("linear/step.tile", "recurrent_step", bindings, args, 11);
+    if (has_drafts) w.q = array_spread(w.q, false), w.k = array_spread(w.k, false), w.v = array_spread(w.v, false);
     if (is_delta)
         done(kiln_gdn_step(ops, NULL,
                            &(kiln_gdn_step_args){ .q = of(w.q),
@@ -336,11 +337,11 @@ static void mamba2(void **state)
                       i ? "T=f32, TS=f32, P=32, N=64, G=2, Bias=none"
                         : "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Skip=none, Init=none",
                       args, 10);
-        kiln_mamba2_args call = { .x = of(x),
-                                  .dt = of(dt),
+        kiln_mamba2_args call = { .x = of(i ? array_spread(x, false) : x),
+                                  .dt = of(i ? array_spread(dt, false) : dt),
                                   .a = of(a),
-                                  .b = of(b),
-                                  .c = of(c),
+                                  .b = of(i ? array_spread(b, false) : b),
+                                  .c = of(i ? array_spread(c, false) : c),
                                   .skip = of(skip),
                                   .initial_states = of(initial),
                                   .out = of(out),
@@ -401,7 +402,7 @@ static void causal_convolutions(void **state)
                               host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
     run_reference("linear/causal_conv.tile", "causal_conv", "T=f32, TS=f32, W=4, ACT=4", args, 7);
     done(kiln_causal_conv(ops, NULL,
-                          &(kiln_causal_conv_args){ .x = of(x),
+                          &(kiln_causal_conv_args){ .x = of(array_spread(x, false)),
                                                     .filter = of(filter),
                                                     .bias = of(bias),
                                                     .offsets = of(offsets),
@@ -435,7 +436,8 @@ static void what_is_refused(void **state)
     Whole w = whole_of(&c);
     kiln_gdn_args args = args_of(&c, &w);
     Array *const wrong = ARRAY(KILN_BF16, 2, 2, 32, 32), *const falling = whole(3, (const int32_t[]){ 0, 30, 20 });
-    const kiln_tensor *const three = of(ARRAY(KILN_BF16, 2, 40, 3, 32));
+    const kiln_tensor *const three = of(ARRAY(KILN_BF16, 2, 40, 3, 32)), *const none =
+                                                                             of(ARRAY(KILN_BF16, 2, 40, 0, 32));
 #define FAILS(change, status, part)                                                                                    \
     REFUSED(kiln_gdn_forward(ops, NULL, &args), args, change, status, "kiln_gdn_forward: " part)
     FAILS(args.beta = NULL, KILN_BAD_ARGUMENT, "'beta' is null");
@@ -443,6 +445,7 @@ static void what_is_refused(void **state)
     FAILS(args.final_states = of(wrong), KILN_BAD_TYPE, "'final_states' is a tensor of bf16, expected f32");
     FAILS(args.offsets = of(falling), KILN_BAD_SHAPE, "dimension 0 of 'q' is 2, expected 1");
     FAILS(args.k = three; args.q = three, KILN_BAD_SHAPE, "2 heads (of 'v') are not a multiple of 3 (of 'k')");
+    FAILS(args.k = none; args.q = none, KILN_UNSUPPORTED, "'k' has HK = 0, expected 1 to");
     FAILS(args.scale = &(double){ -1 }, KILN_BAD_ARGUMENT, "'scale' is -1");
     FAILS((void)0, KILN_BAD_ARGUMENT, "gdn_forward: needs a workspace of");
 #undef FAILS
@@ -454,6 +457,12 @@ static void what_is_refused(void **state)
                                 .states = of(w.initial),
                                 .out = of(w.out) };
     assert_fails(kiln_gdn_step(ops, NULL, &step), KILN_UNSUPPORTED, "kiln_gdn_step: 'q' has R = 40, expected 1 to 16");
+    const kiln_tensor *const u = of(ARRAY(KILN_F32, 1, 4, 2, 16)), *const heads = of(ARRAY(KILN_F32, 2));
+    const kiln_tensor *const rows = of(ARRAY(KILN_F32, 1, 4, 1, 256));
+    kiln_mamba2_args mamba = { .x = u, .dt = of(ARRAY(KILN_F32, 1, 4, 2)), .a = heads, .b = rows, .c = rows };
+    mamba.out = of(ARRAY(KILN_F32, 1, 4, 2, 16));
+    assert_fails(kiln_mamba2_forward(ops, NULL, &mamba), KILN_UNSUPPORTED,
+                 "states of P = 16 by N = 256, expected P = 16, 32, 64 or 128, N at most 128 and P * N at most 8192");
     Array *const x = ARRAY(KILN_BF16, 2, 40, 24), *const y = ARRAY(KILN_BF16, 2, 40, 24);
     kiln_causal_conv_args conv = { .x = of(x), .filter = of(ARRAY(KILN_BF16, 24, 9)), .out = of(y) };
     assert_fails(kiln_causal_conv(ops, NULL, &conv), KILN_UNSUPPORTED,

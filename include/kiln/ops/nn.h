@@ -5,8 +5,8 @@
  * Letters: M rows, N elements of a row. A tensor of more dimensions is taken as rows of its last one: describe it so. Types: T is
  * bf16, f16 or f32, the same for all tensors of a call that have it; sums are f32.
  *
- * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Rows of all tensors [M][N] may lie
- * apart, but those of kiln_cast_fp8, kiln_hadamard, kiln_softmax and kiln_conv2d. No call needs a workspace. Results are the same
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Rows of all tensors [M][N], [M][V],
+ * [V][N] and [tokens][H][D] may lie apart, but those of kiln_hadamard. No call needs a workspace. Results are the same
  * in every run. The kernels are in kernels/norm, kernels/nn, kernels/cast, kernels/transform and kernels/conv.
  */
 #ifndef KILN_OPS_NN_H
@@ -26,7 +26,7 @@ typedef struct kiln_norm_args {
     const kiln_tensor *residual;     /* in   T [M][N]; NULL: none */
     const kiln_tensor *weight;       /* in   T [N]; NULL: 1 */
     const kiln_tensor *bias;         /* in   T [N]; NULL: 0 */
-    const kiln_tensor *out;          /* out  T, e4m3 or i8 [M][N]; narrow ones divided by their row's scale, saturating */
+    const kiln_tensor *out;          /* out  T, e4m3 or i8 [M][N]; narrow ones divided by their row's scale, saturating; NaN is 0 in i8 */
     const kiln_tensor *sum;          /* out  T [M][N]: x + residual, rounded, which is what is normalised; NULL: not wanted */
     const kiln_tensor *out_scale;    /* out  f32 [M]: max(largest magnitude of the row, 1e-4) / 448, for i8 / 127. With e4m3 and i8 */
     double  eps;                     /* at least 0, and finite */

@@ -69,17 +69,18 @@ static void place_line(Printer *pr, SteppedVars *vars, Expr *first, int i)
     *var_slot(pr, rows->row) = NULL;
 }
 
-// All strides are multiples of a row's, or are given.
+// Of the rows' beginnings and ends: a piece is loaded as a whole where it begins inside, so rows end where pieces do. All
+// strides are multiples of a row's length, or are given.
 static Expr *alignment(Printer *pr, const SteppedRows *rows)
 {
     Arena *const a = pr->arena;
     const Buffer *const tensor = rows->tensor;
     const int last = tensor->rank - 1, size = dtype_bits(tensor->type) / 8;
     Expr *bits = expr_int(a, DTYPE_I64, PIECE_BYTES | (expr_multiple(rows->of_step[last]) % PIECE_BYTES * size));
-    for (int d = 0; d < last; d++) {
-        Expr *const stride = tensor->stride[0] ? tensor->stride[d] : d == last - 1 ? tensor->shape[last] : NULL;
-        if (!stride) continue;
-        Expr *const bytes = i64_mul(pr, lower_int64(pr, stride, NULL), expr_int(a, DTYPE_I64, size));
+    for (int d = 0; d <= last; d++) {
+        Expr *const length = d == last ? tensor->shape[last] : tensor->stride[0] ? tensor->stride[d] : NULL;
+        if (!length) continue;
+        Expr *const bytes = i64_mul(pr, lower_int64(pr, length, NULL), expr_int(a, DTYPE_I64, size));
         bits = expr_binary(a, X_BITOR, bits, bytes);
     }
     return call_expr(pr, DTYPE_I32, "row_alignment", 1, bits);
