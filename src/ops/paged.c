@@ -65,17 +65,19 @@ typedef struct Tiles {
     bool many;
 } Tiles;
 
-// Wide heads leave registers for 128 rows only where nothing is added to scores and keys are fetched as boxes.
+// Wide heads leave registers for 128 rows only where nothing is added to scores and keys are fetched as boxes of their type;
+// where keys are converted, 64 of them are a step.
 static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), page = call_extent(call, "page size");
     const int64_t rows = most_queries(call, a) * (call_extent(call, "H") / call_extent(call, "HKV"));
-    const bool is_plain = !a->slopes && !a->sinks && !a->k_scales && !a->v_scales && a->softcap == 0 &&
+    const bool is_converted = a->k->type != a->q->type;
+    const bool is_plain = !a->slopes && !a->sinks && a->softcap == 0 && !is_converted && !a->k_scales && !a->v_scales &&
                           (64 % page == 0 ? page >= 16 : page % 64 == 0);
     Tiles t = { .rows = rows <= FEW_ROWS ? FEW_ROWS : SOME_ROWS, .keys = SPLITS_GPU_KEYS, .many = rows > SOME_ROWS };
     if (t.many && ((D <= 128 && DV <= 128) || is_plain)) {
         t.rows = MANY_ROWS;
-        if (D + DV <= 320) t.keys = 128;
+        if (D + DV <= 320 && !is_converted) t.keys = 128;
     }
     if (ops_on_cpu(call->ops)) { // whose products have as many rows as there are
         t.keys = SPLITS_CPU_KEYS;
