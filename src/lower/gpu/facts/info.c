@@ -211,7 +211,7 @@ bool is_flow(const TileOp *op)
 }
 
 // As many as its base: of rows of 7 a view of rows of 3 x 2 leaves one out, and does not go on in the next row by itself.
-static bool has_all_elements(const Buffer *view)
+bool has_all_elements(const Buffer *view)
 {
     Factors all = { .constant = 1 }, base = { .constant = 1 };
     for (int d = 0; d < view->rank; d++)

@@ -18,6 +18,7 @@ bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer); // or
 bool is_flow(const TileOp *op);                                            // a loop or an if
 // Another shape of all elements of a tensor: its elements are found as a tensor's of that shape are.
 bool is_flat_tensor(const Buffer *view);
+bool has_all_elements(const Buffer *view); // it is known to have as many as its base, which is whole
 // A view of all of a tensor with strides whose rows count several of its dimensions, and whose columns are the tensor's.
 bool merges_rows(const Buffer *view);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
