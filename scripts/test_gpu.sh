@@ -64,6 +64,9 @@ m-- kernels/mla/decode_fp8.tile mla_decode_fp8_planned<PAIR=2>(B=3, SQ=2, HQ=5, 
 m-- kernels/mla/decode_dense_fp8.tile mla_decode_dense_fp8_planned<CAUSAL=0>(B=4, SQ=1, HQ=20, PS=64, MAXP=5, PAGES=20, parts=7
 m-- kernels/mla/prefill.tile mla_prefill_sparse<D=576,KEYS=128>(S=1, HQ=80, SKV=153, TOPK=200
 mrs kernels/linear/gdn.tile gdn_state<bf16,DK=64,BV=32,CV=2>(B=1, S=150, H=2, DV=64) Gate=present H0=present
+m-s kernels/linear/gdn.tile gdn_forward<bf16,bf16,DK=64,DV=64,G=2,BO=32,NORM=1>(B=1, S=150, H=2, N=4
+mrs kernels/linear/step.tile recurrent_step<bf16,f32,DK=128,DV=64,R=3,DELTA=1>(B=3, H=2, M=10
+mrs kernels/linear/causal_conv.tile causal_conv<bf16,f32,W=4,ACT=4>(B=1, S=70, D=40, N=4
 mrs tests/language/run/clusters.tile product<C=4>(M=300, N=504, K=200
 mr- tests/language/run/clusters.tile converted<C=2
 m-s tests/language/run/clusters.tile ragged<C=2,OWN=0

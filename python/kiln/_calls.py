@@ -53,6 +53,17 @@ STRUCTS = {
     "kiln_cast_fp8_args": "*x *out *scales group:i",
     "kiln_hadamard_args": "*x *out",
     "kiln_conv2d_args": "*x *filter *out stride:i dilation:i pad:i",
+    "kiln_gdn_args": "*q *k *v *gates *beta *offsets *initial_states *out *final_states ?normalize scale:f workspace:p "
+                     "workspace_bytes:z",
+    "kiln_gdn_step_args": "*q *k *v *gates *beta *from *to *states *out ?normalize scale:f",
+    "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states scale:f workspace:p "
+                                  "workspace_bytes:z",
+    "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
+    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *initial_states *out *final_states ?plain_dt workspace:p "
+                        "workspace_bytes:z",
+    "kiln_mamba2_step_args": "*x *dt *a *b *c *skip *dt_bias *z *from *to *states *out ?plain_dt",
+    "kiln_causal_conv_args": "*x *filter *bias *offsets *initial_states *out *final_states activation:e",
+    "kiln_causal_conv_step_args": "*x *filter *bias *from *to *states *out activation:e",
 }
 ROTARY = "style:e size:i base:d scale:d low:d high:d extrapolation:d magnitude:d offset:i"
 MLA_SHAPE = "batch:i queries:i query_heads:i key_heads:i topk:i extra_topk:i partitions:i"

@@ -28,9 +28,11 @@ from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "cast_fp8", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gemm", "hadamard",
-           "kernel_list", "layer_norm", "masked_decode", "mla_append", "mla_decode", "mla_decode_sparse", "mla_dequantize",
-           "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "rms_norm", "rotary_embedding", "softmax"]
+           "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
+           "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
+           "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
+           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "rms_norm",
+           "rotary_embedding", "softmax"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
@@ -294,11 +296,11 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 class MlaPlan:
     """How the keys of a ragged batch are split: made by `mla_plan` once a step, for every layer. It holds its memory."""
 
-    __slots__ = ("struct", "_owner")
+    __slots__ = ("struct", "memory")
 
-    def __init__(self, struct: MlaPlanStruct, owner: Array):
+    def __init__(self, struct: MlaPlanStruct, memory: Array):
         self.struct = struct
-        self._owner = owner
+        self.memory = memory
 
     def __repr__(self) -> str:
         shape = self.struct.shape
@@ -331,21 +333,23 @@ def mla_plan(lengths: Optional[Array] = None, *, query_heads: int, queries: int 
     handle = handle_of(call.first.device)
     lib.kiln_mla_plan_size.argtypes = [ctypes.c_void_p, ctypes.POINTER(MlaShape), ctypes.POINTER(c_size_t)]
     check(lib.kiln_mla_plan_size(handle, shape, ctypes.byref(n)))
-    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device)
+    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device, stream)
     call.set(shape=ctypes.pointer(shape), memory=address, memory_bytes=n_bytes)
     call.run(stream, made)
     return MlaPlan(made, owner)
 
 
-def _mla_outputs(call: Call, out: Array, lse: Array) -> Tuple[Any, Any]:
+def _mla_outputs(call: Call, out: Array, lse: Array, wanted: bool) -> Any:
     batch, queries, heads = call.extents("q", 3)
-    return (call.output("out", out, (batch, queries, heads, 512), call.type_of("q")),
-            call.output("lse", lse, (batch, heads, queries), "f32"))
+    out = call.output("out", out, (batch, queries, heads, 512), call.type_of("q"))
+    if not wanted and lse is None:
+        return out
+    return out, call.output("lse", lse, (batch, heads, queries), "f32")
 
 
 def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Array, out: Optional[Array] = None,
                lse: Optional[Array] = None, *, causal: bool = False, round_scales: bool = False,
-               scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any]:
+               scale: Optional[float] = None, return_lse: bool = True, stream: Any = None) -> Any:
     """Dense latent decoding over a paged cache.
 
     plan      made for the same lengths
@@ -353,10 +357,11 @@ def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Arr
     cache     as q [pages][page size][key_heads][576], or fp8: u8, i8 or e4m3 [pages][page size][656]
     table     i32 [batch][pages per request]; lengths i32 [batch]
     causal    query j sees keys before length - (queries - 1 - j); scale: None: 1/sqrt(576)
-    Returns (out, lse): as q [batch][queries][query_heads][512], f32 [batch][query_heads][queries], natural logarithms.
+    Returns (out, lse): as q [batch][queries][query_heads][512], f32 [batch][query_heads][queries], natural logarithms; where
+    return_lse is False, and `lse` is not given, out alone.
     """
     call = Call("kiln_mla_decode", "kiln_mla_decode_args", q=q, cache=cache, table=table, lengths=lengths)
-    made = _mla_outputs(call, out, lse)
+    made = _mla_outputs(call, out, lse, return_lse)
     call.set(plan=ctypes.pointer(plan.struct), causal=causal, round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
@@ -366,8 +371,8 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
                       lse: Optional[Array] = None, *, topk_lengths: Optional[Array] = None,
                       extra_cache: Optional[Array] = None, extra_indices: Optional[Array] = None,
                       extra_topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
-                      round_scales: bool = False, scale: Optional[float] = None,
-                      stream: Any = None) -> Tuple[Any, Any]:
+                      round_scales: bool = False, scale: Optional[float] = None, return_lse: bool = True,
+                      stream: Any = None) -> Any:
     """Latent decoding over lists of slots in an fp8 cache.
 
     plan      with topk
@@ -376,12 +381,12 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
     indices   i32 [batch][queries][topk]: slots, page * (page size) + offset; one outside the cache is masked
     topk_lengths i32 [batch]; extra_cache, extra_indices, extra_topk_lengths: a second cache with its own lists
     sink      f32 [query_heads]: a logit that is added to the denominator of out
-    Returns (out, lse), as `mla_decode`.
+    Returns (out, lse), or out alone, as `mla_decode`.
     """
     call = Call("kiln_mla_decode_sparse", "kiln_mla_decode_sparse_args", q=q, cache=cache, indices=indices,
                 topk_lengths=topk_lengths, extra_cache=extra_cache, extra_indices=extra_indices,
                 extra_topk_lengths=extra_topk_lengths, sink=sink)
-    made = _mla_outputs(call, out, lse)
+    made = _mla_outputs(call, out, lse, return_lse)
     call.set(plan=ctypes.pointer(plan.struct), round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
@@ -390,22 +395,27 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
 def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array] = None,
                        max_logits: Optional[Array] = None, lse: Optional[Array] = None, *,
                        topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
-                       scale: Optional[float] = None, base2: bool = False, stream: Any = None) -> Tuple[Any, Any, Any]:
+                       scale: Optional[float] = None, base2: bool = False, return_lse: bool = True,
+                       stream: Any = None) -> Any:
     """Latent prefill: each query token attends to its own list of rows.
 
     q         bf16 [S][H][D], kv bf16 [SKV][D]; D is 576 or 512
     indices   i32 [S][topk]: rows of kv; one outside is masked. topk_lengths i32 [S]; sink f32 [H]
     base2     max_logits and lse in base 2, and lse -infinity for a row without keys, as FlashMLA returned them until 2026
-    Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both natural.
+    Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both natural; where return_lse is False out alone:
+    the others are then written if they are given.
     """
     call = Call("kiln_mla_prefill_sparse", "kiln_mla_prefill_sparse_args", q=q, kv=kv, indices=indices,
                 topk_lengths=topk_lengths, sink=sink)
     rows, heads = call.extents("q", 2)
-    made = (call.output("out", out, (rows, heads, 512), "bf16"), call.output("max_logits", max_logits, (rows, heads), "f32"),
-            call.output("lse", lse, (rows, heads), "f32"))
+    out = call.output("out", out, (rows, heads, 512), "bf16")
+    if return_lse or max_logits is not None:
+        max_logits = call.output("max_logits", max_logits, (rows, heads), "f32")
+    if return_lse or lse is not None:
+        lse = call.output("lse", lse, (rows, heads), "f32")
     call.set(scale=scale, base2=base2)
     call.run(stream)
-    return made
+    return (out, max_logits, lse) if return_lse else out
 
 
 def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,
@@ -447,15 +457,197 @@ def mla_quantize(keys: Array, cache: Array, slots: Optional[Array] = None, *, fu
 
 def mla_dequantize(cache: Array, slots: Optional[Array] = None, keys: Optional[Array] = None, *,
                    round_scales: bool = False, stream: Any = None) -> Any:
-    """Reads rows of the fp8 cache. Returns keys, bf16 [N][576] or [N][512]; slots as of `mla_append`, None: all that the cache has."""
+    """Reads rows of the fp8 cache. Returns keys, bf16 [N][576] or [N][512]; slots as of `mla_append`, None: all of the cache."""
     call = Call("kiln_mla_dequantize", "kiln_mla_dequantize_args", cache=cache, slots=slots)
     call.as_list("slots")
-    pages, page_size, width = call.extents("cache", 3)
+    pages, page_size = call.extents("cache", 2)
     rows = pages * page_size if slots is None else call.extents("slots", 1)[0]
-    keys = call.output("keys", keys, (rows, 512 if width == 584 else 576), "bf16")
+    keys = call.output("keys", keys, (rows, 512 if call.tensors["cache"].shape[-1:] == (584,) else 576), "bf16")
     call.set(round_scales=round_scales)
     call.run(stream)
     return keys
+
+
+# ---- layers with a state. Letters: B batch, S tokens of a sequence, R tokens of a step (1 to 16), H value heads, HK key heads (H
+# is a multiple of HK), DK size of queries and keys, DV of values, N sequences: B, or with `offsets`, i32 [N + 1], those that are
+# packed one after another in a batch of one. States are f32, or T.
+#
+# Steps work on a pool of M states in place; two requests may not share one that is written.
+
+def _sequences(call: Call, sequences: Optional[Array], batch: int) -> int:
+    return batch if sequences is None else max(call.extents("offsets", 1)[0] - 1, 0)
+
+
+def _with_states(call: Call, out: Array, states: Array, shape: Tuple[int, ...], wanted: bool) -> Any:
+    if not wanted and states is None:
+        return out
+    of = call.type_of("initial_states")         # f32 where there are none
+    return out, call.output("final_states", states, shape, of)
+
+
+def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Optional[Array] = None,
+                final_states: Optional[Array] = None, *, offsets: Optional[Array] = None,
+                initial_states: Optional[Array] = None, normalize: bool = False, scale: Optional[float] = None,
+                return_states: bool = False, stream: Any = None) -> Any:
+    """Gated delta net over whole sequences: X = exp(g) X; X = X + k^T beta (v - k X); out = scale q X.
+
+    q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
+    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; beta T or f32 [B][S][H]
+    initial_states f32 or T [N][H][DK][DV]; None: 0
+    normalize q and k are divided by their lengths first; scale: None: 1/sqrt(DK)
+    Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
+    """
+    call = Call("kiln_gdn_forward", "kiln_gdn_args", q=q, k=k, v=v, gates=gates, beta=beta, offsets=offsets,
+                initial_states=initial_states)
+    batch, tokens, heads, values = call.extents("v", 4)
+    out = call.output("out", out, (batch, tokens, heads, values), call.type_of("q"))
+    shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
+    made = _with_states(call, out, final_states, shape, return_states)
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return made
+
+
+def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Array, out: Optional[Array] = None, *,
+             from_: Optional[Array] = None, to: Optional[Array] = None, normalize: bool = False,
+             scale: Optional[float] = None, stream: Any = None) -> Any:
+    """`gdn_forward` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
+
+    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], beta T or f32 [B][R][H]
+    from_     i32 [B]: the number of each request's state before its first token; None: b
+    to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
+    Returns out, T [B][R][H][DV].
+    """
+    call = Call("kiln_gdn_step", "kiln_gdn_step_args", q=q, k=k, v=v, gates=gates, beta=beta, to=to, **{"from": from_})
+    call.inout("states", states)
+    out = call.output("out", out, call.extents("v", 4), call.type_of("q"))
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return out
+
+
+def linear_attention(q: Array, k: Array, v: Array, out: Optional[Array] = None, final_states: Optional[Array] = None, *,
+                     gates: Optional[Array] = None, decay: Optional[Array] = None, offsets: Optional[Array] = None,
+                     initial_states: Optional[Array] = None, scale: Optional[float] = None,
+                     return_states: bool = False, stream: Any = None) -> Any:
+    """Linear attention over whole sequences: X = exp(g) X + k^T v; out = scale q X, with g = gates + decay.
+
+    q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
+    gates     f32 [B][S][H], decay f32 [H]; None: 0. With decay log(1 - 2^(-5 - head)) it is retention
+    initial_states f32 or T [N][H][DK][DV]; None: 0; scale: None: 1/sqrt(DK)
+    Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
+    """
+    call = Call("kiln_linear_attention_forward", "kiln_linear_attention_args", q=q, k=k, v=v, gates=gates, decay=decay,
+                offsets=offsets, initial_states=initial_states)
+    batch, tokens, heads, values = call.extents("v", 4)
+    out = call.output("out", out, (batch, tokens, heads, values), call.type_of("q"))
+    shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
+    made = _with_states(call, out, final_states, shape, return_states)
+    call.set(scale=scale)
+    call.run(stream)
+    return made
+
+
+def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Optional[Array] = None, *,
+                          gates: Optional[Array] = None, decay: Optional[Array] = None,
+                          from_: Optional[Array] = None, to: Optional[Array] = None, scale: Optional[float] = None,
+                          stream: Any = None) -> Any:
+    """`linear_attention` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
+
+    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], decay f32 [H], or None
+    from_     i32 [B]: the number of each request's state before its first token; None: b
+    to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
+    Returns out, T [B][R][H][DV].
+    """
+    call = Call("kiln_linear_attention_step", "kiln_linear_attention_step_args", q=q, k=k, v=v, gates=gates, decay=decay,
+                to=to, **{"from": from_})
+    call.inout("states", states)
+    out = call.output("out", out, call.extents("v", 4), call.type_of("q"))
+    call.set(scale=scale)
+    call.run(stream)
+    return out
+
+
+def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optional[Array] = None,
+                   final_states: Optional[Array] = None, *, skip: Optional[Array] = None,
+                   dt_bias: Optional[Array] = None, initial_states: Optional[Array] = None, plain_dt: bool = False,
+                   return_states: bool = False, stream: Any = None) -> Any:
+    """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = X c + skip x.
+
+    x         T [B][S][H][P], dt T [B][S][H]; P is 16, 32, 64 or 128
+    b, c      T [B][S][G][N]: of H / G heads each; N is a multiple of 16, and the header has what P * N may be
+    a         f32 [H], below 0; skip, dt_bias f32 [H]; None: 0
+    initial_states f32 or T [B][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
+    Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [B][H][P][N].
+    """
+    call = Call("kiln_mamba2_forward", "kiln_mamba2_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
+                initial_states=initial_states)
+    batch, tokens, heads, size = call.extents("x", 4)
+    out = call.output("out", out, (batch, tokens, heads, size), call.type_of("x"))
+    made = _with_states(call, out, final_states, (batch, heads, size, call.extents("b", 4)[3]), return_states)
+    call.set(plain_dt=plain_dt)
+    call.run(stream)
+    return made
+
+
+def mamba2_step(x: Array, dt: Array, a: Array, b: Array, c: Array, states: Array, out: Optional[Array] = None, *,
+                skip: Optional[Array] = None, dt_bias: Optional[Array] = None, z: Optional[Array] = None,
+                from_: Optional[Array] = None, to: Optional[Array] = None, plain_dt: bool = False,
+                stream: Any = None) -> Any:
+    """`mamba2_forward` for the next tokens of each request; states, f32 or T [M][H][P][N], are read and written.
+
+    x         T [B][R][H][P], dt T [B][R][H], b and c T [B][R][G][N], N a multiple of 8 up to 256; a, skip, dt_bias f32 [H]
+    z         T [B][R][H][P]: out is multiplied by silu(z); None: 1
+    from_     i32 [B]: the number of each request's state before its first token; None: b
+    to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
+    Returns out, T [B][R][H][P].
+    """
+    call = Call("kiln_mamba2_step", "kiln_mamba2_step_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias, z=z,
+                to=to, **{"from": from_})
+    call.inout("states", states)
+    out = call.output("out", out, call.extents("x", 4), call.type_of("x"))
+    call.set(plain_dt=plain_dt)
+    call.run(stream)
+    return out
+
+
+def causal_conv(x: Array, filter: Array, out: Optional[Array] = None, final_states: Optional[Array] = None, *,
+                bias: Optional[Array] = None, offsets: Optional[Array] = None, initial_states: Optional[Array] = None,
+                activation: Optional[str] = None, return_states: bool = False, stream: Any = None) -> Any:
+    """A convolution of each channel with the last W tokens: out[t][d] = activation(bias[d] + sum of filter[d][w] x[t-W+1+w][d]).
+
+    x         T [B][S][D], filter T [D][W], W from 2 to 8; bias T [D]; None: 0
+    initial_states f32 or T [N][W - 1][D]: the inputs before the first, the oldest first; None: 0; activation as for `gemm`
+    Returns out, T [B][S][D]; with return_states, or where `final_states` is given, (out, final_states): [N][W - 1][D].
+    """
+    call = Call("kiln_causal_conv", "kiln_causal_conv_args", x=x, filter=filter, bias=bias, offsets=offsets,
+                initial_states=initial_states)
+    batch, tokens, channels = call.extents("x", 3)
+    out = call.output("out", out, (batch, tokens, channels), call.type_of("x"))
+    shape = _sequences(call, offsets, batch), call.extents("filter", 2)[1] - 1, channels
+    made = _with_states(call, out, final_states, shape, return_states)
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return made
+
+
+def causal_conv_step(x: Array, filter: Array, states: Array, out: Optional[Array] = None, *,
+                     bias: Optional[Array] = None, from_: Optional[Array] = None, to: Optional[Array] = None,
+                     activation: Optional[str] = None, stream: Any = None) -> Any:
+    """`causal_conv` for the next tokens of each request; states, f32 or T [M][W - 1][D], are read and written.
+
+    x         T [B][R][D], filter T [D][W], bias T [D] or None
+    from_     i32 [B]: the number of each request's state before its first token; None: b
+    to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
+    Returns out, T [B][R][D].
+    """
+    call = Call("kiln_causal_conv_step", "kiln_causal_conv_step_args", x=x, filter=filter, bias=bias, to=to,
+                **{"from": from_})
+    call.inout("states", states)
+    out = call.output("out", out, call.extents("x", 3), call.type_of("x"))
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return out
 
 
 # ---- the small operators. Tensors [M][N] may have any number of dimensions: they are rows of the last one

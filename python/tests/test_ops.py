@@ -144,6 +144,7 @@ class Latent(unittest.TestCase):
             np.testing.assert_array_equal(seen[n - 1, 0], keys[b, 0])
             expected, sums = attention(q[b].astype("f4"), seen.astype("f4"), seen[..., :512].astype("f4"))
             near(out[b].astype("f4"), expected, 4e-3), near(lse[b], sums, 2e-3)
+        np.testing.assert_array_equal(ops.mla_decode(plan, q, cache, table, lengths, return_lse=False), out)
 
     def test_lists_of_rows(self):
         rows, heads = normal(1, 32, 576).astype("f2"), 16
@@ -156,10 +157,13 @@ class Latent(unittest.TestCase):
         plan = ops.mla_plan(like=cache, batch=1, query_heads=heads, topk=64)
         out, lse = ops.mla_decode_sparse(plan, q, cache, indices)
         near(floats(out)[0], expected, 2e-2), near(lse[0], sums, 1e-3)
+        np.testing.assert_array_equal(np.asarray(ops.mla_decode_sparse(plan, q, cache, indices, return_lse=False)), np.asarray(out))
         q3 = kiln.tensor(np.asarray(q)[0], "bf16")
         out, most, lse = ops.mla_prefill_sparse(q3, kv, indices[0])
         near(floats(out), expected, 2e-2), near(np.asarray(lse).T, sums, 1e-3)
         self.assertTrue((np.asarray(most) <= np.asarray(lse)).all())
+        alone = ops.mla_prefill_sparse(q3, kv, indices[0], lse=lse, return_lse=False)
+        np.testing.assert_array_equal(np.asarray(alone), np.asarray(out))
 
     def test_the_fp8_cache(self):
         keys, cache = normal(5, 576).astype("f2"), np.zeros((1, 16, 656), "u1")

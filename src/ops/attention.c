@@ -1,48 +1,12 @@
 // SPDX-License-Identifier: MIT
 // attention.c - the operators of kiln/ops/attention.h over kernels/attention.
 #include "kiln/ops/attention.h"
-#include "ops/call.h"
+#include "ops/attention_call.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { WINDOW_MAX = 1 << 30, HEAD_MAX = 256 };
-
 static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0]->type); }
-
-// Head sizes and counts, once the tensors have bound them.
-static kiln_status check_heads(const Call *call)
-{
-    static const char *const sizes[] = { "D", "DV" };
-    const int64_t H = call_extent(call, "H"), HKV = call_extent(call, "HKV");
-    for (int i = 0; i < 2; i++) {
-        const int64_t size = call_extent(call, sizes[i]);
-        if (size < 16 || size > HEAD_MAX || size % 16 != 0)
-            return call_fail(call, KILN_UNSUPPORTED, "head size %s is %" PRId64 ", expected a multiple of 16 up to %d",
-                             sizes[i], size, HEAD_MAX);
-    }
-    if (HKV < 1 || H % HKV != 0)
-        return call_fail(call, KILN_BAD_SHAPE,
-                         "%" PRId64 " query heads (of 'q') are not a multiple of %" PRId64 " key heads (of 'k')", H,
-                         HKV);
-    return KILN_OK;
-}
-
-static kiln_status check_window(const Call *call, int64_t window)
-{
-    return window >= 0 && window <= WINDOW_MAX
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'window' is %" PRId64 ", expected 0 (none) to %d", window,
-                           WINDOW_MAX);
-}
-
-static kiln_status check_options(const Call *call, int64_t window, const double *given, double *scale)
-{
-    kiln_status status = check_heads(call);
-    if (!status) status = check_window(call, window);
-    if (!status) status = call_scale(call, given, 1 / sqrt((double)call_extent(call, "D")), scale);
-    return status;
-}
 
 // Keys of a step: as many as the shared memory of a multiprocessor holds twice, beside the queries.
 static int step_keys(const Call *call)
@@ -70,12 +34,12 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_options(&call, a->window, a->scale, &scale);
+    if (!status) status = attention_options(&call, a->window, a->scale, &scale);
     if (!status)
         status = call_kernel(&call, "attention/forward.tile", "attention_forward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(&call),
                              (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+                             (int)a->window, step_keys(&call), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
@@ -91,28 +55,34 @@ static kiln_status check_longest(const Call *call, const char *name, int64_t row
                            name, rows);
 }
 
-static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
+// What the caller's struct calls the parts of a packed call.
+typedef struct PackedNames {
+    const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
+} PackedNames;
+
+static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
+                                  const PackedNames *names)
 {
     double scale;
     // clang-format off
     const Want wants[] = {
-        { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
-        { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
-        { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
-        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
-        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
-        { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+        { IN,           names->q,         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,           names->k,         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,           names->v,         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,           names->q_offsets, a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
+        { IN,           names->k_offsets, a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
+        { OUT,          "out",            a->out,       0,             "O[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",            a->lse,       1 << KILN_F32, "[H][TQ]" },
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_options(call, a->window, a->scale, &scale);
-    if (!status) status = check_longest(call, "max_queries", a->max_queries);
+    if (!status) status = attention_options(call, a->window, a->scale, &scale);
+    if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
     status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
                          "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
                          (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
-                         a->lse ? "" : ", LSE=none");
+                         LACKS(a->lse, "LSE"));
     if (!status) status = call_check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
@@ -125,7 +95,8 @@ kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, co
 {
     Call call;
     const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a, sizeof *a);
-    return status ? status : forward_varlen(&call, stream, a);
+    static const PackedNames names = { "q", "k", "v", "q_offsets", "k_offsets", "max_queries" };
+    return status ? status : forward_varlen(&call, stream, a, &names);
 }
 
 // Columns `first` .. `end` - 1 of every token and head of a packed tensor.
@@ -146,10 +117,11 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
 {
     Call call;
     kiln_tensor q, k, v;
+    static const PackedNames names = { "qkv", "qkv", "qkv", "offsets", "offsets", "max_rows" };
     kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, sizeof *a);
-    if (!status && (a->head_size < 1 || a->head_size > HEAD_MAX))
-        status =
-            call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size, HEAD_MAX);
+    if (!status && (a->head_size < 1 || a->head_size > ATTENTION_HEAD_MAX))
+        status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size,
+                           ATTENTION_HEAD_MAX);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 0, a->head_size, &q);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, a->head_size, 2 * a->head_size, &k);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 2 * a->head_size, a->qkv->shape[2], &v);
@@ -165,13 +137,15 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale });
+                                                                  .scale = a->scale },
+                                   &names);
 }
 
 kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *a)
 {
     Call call;
     kiln_tensor k, v;
+    static const PackedNames names = { "q", "kv", "kv", "q_offsets", "k_offsets", "max_queries" };
     kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, sizeof *a);
     if (!status && !a->q) status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
     if (!status && a->q->rank != 3)
@@ -191,7 +165,8 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale });
+                                                                  .scale = a->scale },
+                                   &names);
 }
 
 // ---- backward
@@ -213,7 +188,7 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_options(call, 0, a->scale, &scale);
+    if (!status) status = attention_options(call, 0, a->scale, &scale);
     if (!status)
         status = call_kernel(call, "attention/backward.tile",
                              a->deterministic ? "attention_backward_exact" : "attention_backward",
@@ -260,7 +235,7 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_options(call, 0, a->scale, &scale);
+    if (!status) status = attention_options(call, 0, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
     if (!status)
@@ -302,52 +277,11 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
 
 // ---- decoding
 
-enum {
-    CPU_KEYS = 128, // of a step
-    GPU_KEYS = 64,
-    SHARE_STEPS = 2, // that a share takes beside its own, to begin, to end and to be combined
-};
-
-// So many shares that every processor has work, of at least two steps of keys each.
-static int64_t splits_on_cpu(int64_t tiles, int64_t keys, int64_t processors)
-{
-    const int64_t steps = keys / (2 * CPU_KEYS), splits = tiles > 0 ? (4 * processors + tiles - 1) / tiles : 1;
-    return splits < steps ? splits : steps;
-}
-
-// The longest time of a multiprocessor, in steps. It works on one share at a time, or on two, which take as long together
-// as one after the other.
-static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors, bool two)
-{
-    const int64_t at_once = two ? 2 * processors : processors, rounds = shares / at_once;
-    const int64_t left = shares - rounds * at_once;
-    return (rounds * (two ? 2 : 1) + (left > processors ? 2 : left > 0 ? 1 : 0)) * (steps + SHARE_STEPS);
-}
-
-static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, bool two)
-{
-    static const int counts[] = { 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 }; // 32: what the combining kernel takes at once
-    const int64_t steps = (keys + GPU_KEYS - 1) / GPU_KEYS;
-    int64_t best = 1, least = time_of_shares(tiles, steps, processors, two);
-    for (int i = 0; i < COUNT(counts) && counts[i] <= steps; i++) {
-        const int n = counts[i];
-        const int64_t time = time_of_shares(tiles * n, (steps + n - 1) / n, processors, two);
-        if (time >= least) continue;
-        best = n;
-        least = time;
-    }
-    return best;
-}
-
 static int64_t choose_splits(const Call *call)
 {
-    const int64_t tiles = call_extent(call, "B") * call_extent(call, "HKV"), keys = call_extent(call, "S");
-    const int64_t processors = ops_processors(call->ops);
     const bool two =
         call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128 && call->tensors[0]->type != KILN_F32;
-    const int64_t splits =
-        ops_on_cpu(call->ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, two);
-    return splits > 1 ? splits : 1;
+    return attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), call_extent(call, "S"), two);
 }
 
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
@@ -365,18 +299,18 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_options(call, 0, a->scale, &scale);
+    if (!status) status = attention_options(call, 0, a->scale, &scale);
     if (!status && (a->splits < 0 || a->splits > 65536))
         status = call_fail(call, KILN_BAD_ARGUMENT,
                            "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
                            "the device",
                            a->splits);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS, a->mask ? "" : ", Mask=none",
-                         a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, LACKS(a->mask, "Mask"),
+                         LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));

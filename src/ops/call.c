@@ -15,6 +15,13 @@
 enum { ALIGNMENT = 16, MEMORY_ALIGNMENT = 256 };
 static const int64_t STRIDE_MAX = INT64_C(1) << 50;
 
+// What messages call it: without its end where only the workspace's size is wanted, for that is no call of its own.
+static int name_length(const Call *call)
+{
+    const char *const end = call->sizing ? strstr(call->name, "_workspace_size") : NULL;
+    return (int)(end ? (size_t)(end - call->name) : strlen(call->name));
+}
+
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
 {
     char text[600];
@@ -22,12 +29,12 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return status_fail(status, "%.*s: %s", call->name_length, call->name, text);
+    return status_fail(status, "%.*s: %s", name_length(call), call->name, text);
 }
 
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
 {
-    call->ops = ops, call->name = name, call->name_length = (int)strlen(name);
+    call->ops = ops, call->name = name;
     call->sizing = false;
     call->table.n_symbols = call->n_tensors = call->n_own = call->n_args = 0;
     if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
@@ -40,8 +47,6 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
     const kiln_status status = call_begin(call, name, ops, args, known);
     if (!status && !bytes) return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
     if (bytes) *bytes = 0;
-    const char *const end = strstr(name, "_workspace_size");
-    if (end) call->name_length = (int)(end - name);
     call->sizing = true;
     return status;
 }
@@ -134,6 +139,13 @@ static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
     for (int d = 0; d < removed && next_dim(&at, &dim); d++) continue;
     snprintf(out->text, sizeof out->text, "%.*s%s%s", (int)(at - dims), dims, removed >= 0 ? "[1]" : "", at);
     return out->text;
+}
+
+const char *call_source(const Call *call, const char *name)
+{
+    const int i = find_symbol(call, name, (int)strlen(name));
+    assert(i >= 0 && "a name of the table");
+    return call->table.symbols[i].from;
 }
 
 static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
@@ -523,19 +535,32 @@ kiln_status call_scale(const Call *call, const double *given, double otherwise, 
 
 kiln_status call_named(const Call *call, kiln_status status)
 {
-    if (status) status_prefix("%.*s", call->name_length, call->name);
+    if (status) status_prefix("%.*s", name_length(call), call->name);
     return status;
 }
 
-// All that the text of its bindings is made from; formats have %s and %d alone. The first n tensors may be strided.
+static_assert(CALL_TENSORS < 64, "a bit for each");
+
+static int64_t tensors_there(const Call *call)
+{
+    uint64_t there = 0;
+    for (int i = 0; i < call->n_tensors; i++) there |= (uint64_t)(call->tensors[i] != NULL) << i;
+    return (int64_t)there;
+}
+
+// All that the text of its bindings is made from; formats have %s, %-s and %d alone. The first n tensors may be strided.
 static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *name, const char *format, va_list args)
 {
     known_key_begin(key);
     known_key_word(key, (int64_t)(uintptr_t)name);
     known_key_word(key, (int64_t)(uintptr_t)format);
+    known_key_word(key, tensors_there(call));
     for (const char *at = format; (at = strchr(at, '%')) != NULL; at += 2) {
-        assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s and %d alone");
-        if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
+        const bool is_told = at[1] == '-'; // by which tensors are there
+        at += is_told;
+        assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s, %-s and %d alone");
+        if (is_told) (void)va_arg(args, const char *);
+        else if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
         else known_key_word(key, va_arg(args, int));
     }
     for (int i = 0; i < n; i++)

@@ -99,7 +99,6 @@ typedef struct CallTable {
 typedef struct Call {
     kiln_ops *ops;
     const char *name; // of the public function
-    int name_length;  // of what messages call it: without its end where only the workspace's size is wanted
     bool sizing;      // that is so: tensors need no data
     CallTable table;
     int n_tensors;
@@ -148,6 +147,8 @@ static inline int64_t call_extent(const Call *call, const char *name)
     return call_symbol(call, name, (int)strlen(name));
 }
 
+const char *call_source(const Call *call, const char *name); // the tensor that has bound it
+
 kiln_status call_activation(const Call *call, int activation); // that it is one of kiln_activation
 // NULL stands for `otherwise`.
 kiln_status call_scale(const Call *call, const double *given, double otherwise, double *scale);
@@ -158,7 +159,8 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
 // As bindings have it.
 static inline const char *yes(bool b) { return b ? "true" : "false"; }
 
-// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
+// Without the name of a parameter that the call has no tensor for, a kernel is built for one. Its place in a format is "%s";
+// "%-s" where the tensor is one of the table, which tells kernels apart without the text.
 #define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
 
 // The kernel of the call, bound to the strides of its tensors, which are its arguments, in the table's order; what follows

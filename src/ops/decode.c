@@ -316,7 +316,7 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
     return call_other_kernel(
         call, "decode/masked.tile", "masked_mha", &call->kernel,
         "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
         (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
         (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
@@ -337,7 +337,7 @@ static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
     if (step->split.tiles > 1)
         status = call_plain_kernel(call, "decode/masked.tile", "masked_mha_begin", &step->begin, "%s", "");
     if (status || !ops_look_at_values(call->ops)) return status;
-    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%s%s%s%s",
+    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%-s%-s%-s%-s",
                              yes(a->cross), LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"),
                              LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->tasks, "TASK"));
 }

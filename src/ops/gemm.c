@@ -50,10 +50,10 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
     const GemmChoice choice = gemm_choose(&shape);
     const kiln_status status =
         call_kernel(call, "gemm/any.tile", "gemm",
-                    "T=%s, TC=%s, TA=%s, TB=%s, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s%s%s",
+                    "T=%s, TC=%s, TA=%s, TB=%s, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s%-s%-s",
                     kiln_type_name(g->a->type), kiln_type_name(g->c->type), yes(g->transpose_a), yes(g->transpose_b),
                     (int)g->activation, choice.rows, choice.columns, choice.depth, choice.stages, yes(shape.n % 8 == 0),
-                    yes(choice.turned), g->bias ? "" : ", BIAS=none", g->residual ? "" : ", RES=none");
+                    yes(choice.turned), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
     call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     call_add(call, KILN_INT(shape.processors));
     call_add(call, KILN_INT(choice.parts));

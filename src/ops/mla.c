@@ -223,10 +223,11 @@ static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
     int number;
     const char *const cut = fp8_cut(call->ops, shape->queries * shape->query_heads, &number);
     if (is_bytes(a->cache))
-        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", "CAUSAL=%s, ROUND_SCALE=%s, %s%d",
-                           causal, a->round_scales ? "true" : "false", cut, number);
-    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d",
-                       kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"));
+        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8",
+                           "CAUSAL=%s, ROUND_SCALE=%s, %s%d%s", causal, a->round_scales ? "true" : "false", cut, number,
+                           LACKS(a->lse, "LSE"));
+    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d%s",
+                       kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"), LACKS(a->lse, "LSE"));
 }
 
 // The 584-byte format is for sparse decoding alone.
@@ -253,15 +254,15 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     if (status) return status;
     // clang-format off
     const Want wants[] = {
-        { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
-        { IN,  "cache",       bytes ? fp8.tokens : a->cache, bytes ? TYPES_BYTES : 0,
+        { IN,           "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
+        { IN,           "cache",       bytes ? fp8.tokens : a->cache, bytes ? TYPES_BYTES : 0,
                                                 bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
-        { IN,  "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
-        { IN,  "lengths",     a->lengths,       1 << KILN_I32, "LENGTH[batch]" },
-        { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
-        { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
-        { OUT, "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
-        { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
+        { IN,           "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
+        { IN,           "lengths",     a->lengths,       1 << KILN_I32, "LENGTH[batch]" },
+        { IN,           "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
+        { IN,           "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
+        { OUT,          "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
+        { OUT_OPTIONAL, "lse", a->lse,          1 << KILN_F32, "[batch][query_heads][queries]" },
     };
     // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
@@ -345,12 +346,12 @@ static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a
     int number;
     const char *const cut = fp8_cut(call->ops, a->plan->shape.query_heads, &number);
     // Scales of the 584-byte format are as exact in bf16: one kernel for both.
-    return call_kernel(
-        call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%s%s%s%s%s%s", cut, number, (int)keys,
-        a->round_scales && keys == KILN_MLA_KEY ? "true" : "false", keys == KILN_MLA_KEY ? ", SCALES=none" : "",
-        a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", a->topk_lengths ? "" : ", LIMIT=none",
-        a->sink ? "" : ", SINK=none", a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
-        a->extra_topk_lengths ? "" : ", LIMIT2=none");
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%-s%-s%-s%-s%-s%-s%-s",
+                       cut, number, (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false",
+                       keys == KILN_MLA_KEY ? ", SCALES=none" : "",
+                       a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", LACKS(a->topk_lengths, "LIMIT"),
+                       LACKS(a->sink, "SINK"), LACKS(a->extra_cache, "CACHE2=none, INDEX2"),
+                       LACKS(a->extra_topk_lengths, "LIMIT2"), LACKS(a->lse, "LSE"));
 }
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
@@ -368,20 +369,20 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
         keys == KILN_MLA_KEY ? "Q[batch][queries][query_heads][576]" : "Q[batch][queries][query_heads][512]";
     // clang-format off
     const Want wants[] = {
-        [Q]       = { IN,          "q",                  a->q,                  1 << KILN_BF16, shape },
-        [CACHE]   = { IN,          "cache",              cache.tokens,          TYPES_BYTES,    latent_shape(keys, false) },
-        [SCALES]  = { IN_OPTIONAL, "cache",              cache.scales,          1 << KILN_U8,   "[rows][8]" },
-        [INDEX]   = { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
-        [LIMIT]   = { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "LIMIT[batch]" },
-        [SINK]    = { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
-        [CACHE2]  = { IN_OPTIONAL, "extra_cache",        extra.tokens,          TYPES_BYTES,    latent_shape(keys, true) },
-        [SCALES2] = { IN_OPTIONAL, "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
-        [INDEX2]  = { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
-        [LIMIT2]  = { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
-        [PARTS]   = { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
-        [FIRSTS]  = { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
-        [OUTPUT]  = { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
-        [LSE]     = { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
+        [Q]       = { IN,           "q",                  a->q,                  1 << KILN_BF16, shape },
+        [CACHE]   = { IN,           "cache",              cache.tokens,          TYPES_BYTES,    latent_shape(keys, false) },
+        [SCALES]  = { IN_OPTIONAL,  "cache",              cache.scales,          1 << KILN_U8,   "[rows][8]" },
+        [INDEX]   = { IN,           "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
+        [LIMIT]   = { IN_OPTIONAL,  "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "LIMIT[batch]" },
+        [SINK]    = { IN_OPTIONAL,  "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
+        [CACHE2]  = { IN_OPTIONAL,  "extra_cache",        extra.tokens,          TYPES_BYTES,    latent_shape(keys, true) },
+        [SCALES2] = { IN_OPTIONAL,  "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
+        [INDEX2]  = { IN_OPTIONAL,  "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
+        [LIMIT2]  = { IN_OPTIONAL,  "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
+        [PARTS]   = { IN,           "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
+        [FIRSTS]  = { IN,           "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
+        [OUTPUT]  = { OUT,          "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
+        [LSE]     = { OUT_OPTIONAL, "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
     // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
@@ -470,10 +471,9 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%s%s%s%s", (int)D,
-                             a->base2 ? "true" : "false", a->sink ? "" : ", SINK=none",
-                             a->topk_lengths ? "" : ", LIMIT=none", a->max_logits ? "" : ", TOP=none",
-                             a->lse ? "" : ", LSE=none");
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%-s%-s%-s%-s", (int)D,
+                             a->base2 ? "true" : "false", LACKS(a->sink, "SINK"), LACKS(a->topk_lengths, "LIMIT"),
+                             LACKS(a->max_logits, "TOP"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);

@@ -100,18 +100,7 @@ static kiln_status check_rotary(Call *call, const kiln_rotary_embedding_args *a,
     const Want wants[] = { { OUT, "x", a->x, TYPES_FLOAT, "X[tokens][H][D]" },
                            { IN, "positions", a->positions, 1 << KILN_I32, "[tokens]" } };
     kiln_status status = check_all(call, wants, COUNT(wants));
-    if (!status) status = rotary_take(call, given, call_extent(call, "D"), r);
-    if (status) return status;
-    if (r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK || r->style == KILN_ROTARY_MULTI)
-        return call_fail(call, KILN_UNSUPPORTED,
-                         "'style' of the rotary embedding is %d, expected halves, interleaved, YaRN or Llama 3",
-                         (int)r->style);
-    const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
-    if (uses_length ? a->trained_length < 1 || a->trained_length > INT32_MAX : a->trained_length != 0)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", a->trained_length,
-                         uses_length ? "at least 1 and below 2^31: the positions of the model's training"
-                                     : "0: this style does not use it");
-    return KILN_OK;
+    return status ? status : rotary_take_positions(call, given, call_extent(call, "D"), a->trained_length, r);
 }
 
 kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_rotary_embedding_args *a)
@@ -125,10 +114,7 @@ kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln
                              kiln_type_name(a->x->type), (int)call_extent(&call, "D"), (int)r.size, (int)r.offset,
                              (int)r.style, yes(a->backward));
     if (status) return status;
-    const kiln_arg numbers[] = { KILN_FLOAT(r.base),         KILN_FLOAT(r.scale),         KILN_FLOAT(r.low),
-                                 KILN_FLOAT(r.high),         KILN_FLOAT(r.extrapolation), KILN_FLOAT(r.magnitude),
-                                 KILN_INT(a->trained_length) };
-    for (int i = 0; i < COUNT(numbers); i++) call_add(&call, numbers[i]);
+    rotary_add(&call, &r, a->trained_length);
     return call_run(&call, stream, NULL, 0);
 }
 

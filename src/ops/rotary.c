@@ -76,3 +76,29 @@ kiln_status rotary_take(const Call *call, const kiln_rotary *given, int64_t D, R
     const kiln_status status = check_rotary_size(call, r, D);
     return status ? status : check_rotary_numbers(call, r, given);
 }
+
+kiln_status rotary_take_positions(const Call *call, const kiln_rotary *given, int64_t D, int64_t trained_length,
+                                  Rotary *r)
+{
+    const kiln_status status = rotary_take(call, given, D, r);
+    if (status) return status;
+    if (r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK || r->style == KILN_ROTARY_MULTI)
+        return call_fail(call, KILN_UNSUPPORTED,
+                         "'style' of the rotary embedding is %d, expected halves, interleaved, YaRN or Llama 3",
+                         (int)r->style);
+    const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
+    if (uses_length ? trained_length < 1 || trained_length > INT32_MAX : trained_length != 0)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", trained_length,
+                         uses_length ? "at least 1 and below 2^31: the positions of the model's training"
+                         : given     ? "0: this style does not use it"
+                                     : "0: there is no 'rotary'");
+    return KILN_OK;
+}
+
+void rotary_add(Call *call, const Rotary *r, int64_t trained_length)
+{
+    const kiln_arg numbers[] = { KILN_FLOAT(r->base),     KILN_FLOAT(r->scale),         KILN_FLOAT(r->low),
+                                 KILN_FLOAT(r->high),     KILN_FLOAT(r->extrapolation), KILN_FLOAT(r->magnitude),
+                                 KILN_INT(trained_length) };
+    for (int i = 0; i < COUNT(numbers); i++) call_add(call, numbers[i]);
+}

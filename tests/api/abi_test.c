@@ -5,6 +5,7 @@
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>
+#include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
 
 #include <setjmp.h>
@@ -77,10 +78,14 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_CALL(kiln_attention_backward_varlen_args, kiln_attention_backward_varlen);
     CHECK_CALL(kiln_attention_decode_args, kiln_attention_decode);
     CHECK_CALL(kiln_masked_decode_args, kiln_masked_decode);
+    CHECK_CALL(kiln_paged_attention_args, kiln_paged_attention);
+    CHECK_CALL(kiln_paged_slots_args, kiln_paged_slots);
+    CHECK_CALL(kiln_paged_append_args, kiln_paged_append);
     CHECK_WORKSPACE(kiln_attention_backward_args, kiln_attention_backward_workspace_size);
     CHECK_WORKSPACE(kiln_attention_backward_varlen_args, kiln_attention_backward_varlen_workspace_size);
     CHECK_WORKSPACE(kiln_attention_decode_args, kiln_attention_decode_workspace_size);
     CHECK_WORKSPACE(kiln_masked_decode_args, kiln_masked_decode_workspace_size);
+    CHECK_WORKSPACE(kiln_paged_attention_args, kiln_paged_attention_workspace_size);
 }
 
 static void sizes_of_latent_arguments(void **state)

@@ -321,6 +321,36 @@ static void tensors_may_be_built_strided(void **state)
     assert_fails(kiln_kernel_build(cpu, program, "scale", "a=strided", NULL, &kernel), KILN_BAD_TYPE, "'a' is bound to strided, expected a number");
 }
 
+// Bound to `unaligned`: any strides, at any element.
+static void tensors_may_be_built_unaligned(void **state)
+{
+    static float from[1 + 64 * 5 + 2] __attribute__((aligned(16))), to[1 + 2 * 67] __attribute__((aligned(16)));
+    static _Alignas(256) char workspace[512];
+    kiln_kernel *kernel, *both;
+    assert_ok(kiln_kernel_build(cpu, program, "scale", "W=none, X=unaligned, Y=unaligned", NULL, &kernel));
+    assert_ok(kiln_kernel_build(cpu, program, "twice", "X=unaligned, Y=unaligned", NULL, &both));
+    for (int i = 0; i < (int)(sizeof from / sizeof *from); i++) from[i] = (float)i;
+    const kiln_tensor x = { .data = from + 1, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 1, 5 }, .has_strides = true },
+                      y = { .data = to + 1, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 67, 1 }, .has_strides = true };
+    kiln_arg args[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_NONE, KILN_FLOAT(2), KILN_INT(0) };
+    const kiln_arg twice[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_FLOAT(3) };
+    for (int times = 1; times <= 2; times++) {
+        memset(to, 0, sizeof to);
+        assert_ok(times == 1 ? kiln_launch(kernel, NULL, args, 5) : kiln_launch_with(both, NULL, twice, 3, workspace, sizeof workspace));
+        for (int i = 0; i < 2 * 67; i++)
+            assert_true(to[1 + i] == (i % 67 < 64 ? (times == 1 ? 2 : 9) * from[1 + i / 67 + i % 67 * 5] : 0));
+    }
+    kiln_tensor bad = y;
+    args[1] = KILN_TENSOR(&bad);
+    bad.strides[0] = 32;
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' is written, but with stride 32 in dimension 0 its elements overlap");
+    bad.strides[0] = 67, bad.data = (char *)bad.data + 2;
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_ALIGNMENT, "is not aligned to 4 bytes");
+    kiln_kernel_free(kernel);
+    kiln_kernel_free(both);
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=unaligned", NULL, &kernel), KILN_BAD_TYPE, "'BN' is bound to unaligned, expected an integer");
+}
+
 static void places(void **state)
 {
     static char bytes[2 * 64 * 4 + 8];
@@ -568,6 +598,7 @@ int main(void)
         cmocka_unit_test_setup(strided_parameters_take_strides, reset),
         cmocka_unit_test_setup(strides_of_any_kind, reset),
         cmocka_unit_test_setup(tensors_may_be_built_strided, reset),
+        cmocka_unit_test_setup(tensors_may_be_built_unaligned, reset),
         cmocka_unit_test_setup(places, reset),
         cmocka_unit_test_setup(streams, reset),
         cmocka_unit_test_setup(build_mistakes, reset),

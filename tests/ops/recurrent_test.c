@@ -248,6 +248,7 @@ static void step_is_the_recurrence(kiln_type type, bool is_delta, bool has_draft
                               KILN_TENSOR(out),
                               KILN_FLOAT(1 / sqrt(128.0)) };
     run_reference("linear/step.tile", "recurrent_step", bindings, args, 11);
+    if (has_drafts) w.q = array_spread(w.q, false), w.k = array_spread(w.k, false), w.v = array_spread(w.v, false);
     if (is_delta)
         done(kiln_gdn_step(ops, NULL,
                            &(kiln_gdn_step_args){ .q = of(w.q),
@@ -336,11 +337,11 @@ static void mamba2(void **state)
                       i ? "T=f32, TS=f32, P=32, N=64, G=2, Bias=none"
                         : "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Skip=none, Init=none",
                       args, 10);
-        kiln_mamba2_args call = { .x = of(x),
-                                  .dt = of(dt),
+        kiln_mamba2_args call = { .x = of(i ? array_spread(x, false) : x),
+                                  .dt = of(i ? array_spread(dt, false) : dt),
                                   .a = of(a),
-                                  .b = of(b),
-                                  .c = of(c),
+                                  .b = of(i ? array_spread(b, false) : b),
+                                  .c = of(i ? array_spread(c, false) : c),
                                   .skip = of(skip),
                                   .initial_states = of(initial),
                                   .out = of(out),
@@ -401,7 +402,7 @@ static void causal_convolutions(void **state)
                               host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
     run_reference("linear/causal_conv.tile", "causal_conv", "T=f32, TS=f32, W=4, ACT=4", args, 7);
     done(kiln_causal_conv(ops, NULL,
-                          &(kiln_causal_conv_args){ .x = of(x),
+                          &(kiln_causal_conv_args){ .x = of(array_spread(x, false)),
                                                     .filter = of(filter),
                                                     .bias = of(bias),
                                                     .offsets = of(offsets),

@@ -113,7 +113,6 @@ static void dense_decoding(void **state)
     REFUSED(RUN, a, a.table = NULL, KILN_BAD_ARGUMENT, "'table' is null");
     REFUSED(RUN, a, a.lengths = NULL, KILN_BAD_ARGUMENT, "'lengths' is null");
     REFUSED(RUN, a, a.out = NULL, KILN_BAD_ARGUMENT, "'out' is null");
-    REFUSED(RUN, a, a.lse = NULL, KILN_BAD_ARGUMENT, "'lse' is null");
     REFUSED(RUN, a, a.scale = &(double){ -1 }, KILN_BAD_ARGUMENT,
             "'scale' is -1, expected a positive number that f32 holds; left out it is 0.0416667");
     REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0, expected a positive number");
@@ -421,7 +420,9 @@ static void packed_attention(void **state)
     assert_fails(kiln_attention_forward_kvpacked(NULL, NULL, &s), KILN_BAD_ARGUMENT,
                  "kiln_attention_forward_kvpacked: 'ops' is null");
     REFUSED(ALL_PACKED, p, p.qkv = NULL, KILN_BAD_ARGUMENT, "'qkv' is null");
-    REFUSED(ALL_PACKED, p, p.offsets = NULL, KILN_BAD_ARGUMENT, "'q_offsets' is null");
+    REFUSED(ALL_PACKED, p, p.offsets = NULL, KILN_BAD_ARGUMENT, "'offsets' is null");
+    REFUSED(ALL_PACKED, p, p.max_rows = -1, KILN_BAD_ARGUMENT, "'max_rows' is -1");
+    REFUSED_TENSOR(ALL_PACKED, qkv, type = KILN_I8, KILN_BAD_TYPE, "'qkv' is a tensor of i8");
     REFUSED(ALL_PACKED, p, p.head_size = 0, KILN_BAD_ARGUMENT, "'head_size' is 0, expected 1 to 256");
     REFUSED(ALL_PACKED, p, p.head_size = 97, KILN_BAD_SHAPE,
             "dimension 2 of 'qkv' is 192, which has no room for keys of 97 beside");

@@ -151,6 +151,12 @@ Array *array_spread(const Array *b, bool swapped)
     return a;
 }
 
+size_t decoding_bytes(const kiln_mla_shape *s)
+{
+    const size_t rows = (size_t)((s->batch + s->partitions) * s->queries * s->query_heads);
+    return (rows * 2048 + 255) / 256 * 256 + (rows * 4 + 255) / 256 * 256;
+}
+
 kiln_tensor moved_away(const Array *a)
 {
     kiln_tensor moved = a->tensor;

@@ -3,6 +3,8 @@
 // and format no text. The linker puts the functions here before those that the library calls (tests/CMakeLists.txt).
 #include "support.h"
 
+#include "kiln/ops/recurrent.h"
+
 static int allocations, texts;
 
 void *__real_calloc(size_t n, size_t bytes);
@@ -210,6 +212,47 @@ static void call_masked(Arguments *a)
     assert_ok(kiln_masked_decode(ops, NULL, &args));
 }
 
+// Packed, so that the look at the offsets is a call, too; then a token of each sequence.
+static void call_recurrent(Arguments *a)
+{
+    size_t bytes;
+    const int64_t packed[] = { 1, B * S, H, D }, packed_keys[] = { 1, B * S, HKV, D }, packed_gates[] = { 1, B * S, H };
+    const int64_t one[] = { B, 1, H, D }, one_key[] = { B, 1, HKV, D }, one_gate[] = { B, 1, H },
+                  all[] = { B, H, D, D };
+    kiln_tensor q = kiln_tensor_of(device, a->k->tensor.data, KILN_BF16, 4, packed_keys);
+    kiln_tensor k = kiln_tensor_of(device, a->v->tensor.data, KILN_BF16, 4, packed_keys);
+    kiln_tensor v = kiln_tensor_of(device, a->q->tensor.data, KILN_BF16, 4, packed);
+    kiln_tensor gates = kiln_tensor_of(device, a->lse->tensor.data, KILN_F32, 3, packed_gates);
+    kiln_tensor out = kiln_tensor_of(device, a->out->tensor.data, KILN_BF16, 4, packed);
+    const kiln_tensor states = kiln_tensor_of(device, a->cache->tensor.data, KILN_F32, 4, all);
+    const kiln_gdn_args args = { .q = &q,
+                                 .k = &k,
+                                 .v = &v,
+                                 .gates = &gates,
+                                 .beta = &gates,
+                                 .offsets = &a->offsets->tensor,
+                                 .out = &out,
+                                 .final_states = &states,
+                                 .normalize = true,
+                                 .workspace = a->workspace->tensor.data,
+                                 .workspace_bytes = a->workspace->bytes };
+    assert_ok(kiln_gdn_forward_workspace_size(ops, &args, &bytes));
+    assert_ok(kiln_gdn_forward(ops, NULL, &args));
+    q = kiln_tensor_of(device, q.data, KILN_BF16, 4, one_key),
+    k = kiln_tensor_of(device, k.data, KILN_BF16, 4, one_key);
+    v = kiln_tensor_of(device, v.data, KILN_BF16, 4, one), out = kiln_tensor_of(device, out.data, KILN_BF16, 4, one);
+    gates = kiln_tensor_of(device, gates.data, KILN_F32, 3, one_gate);
+    assert_ok(kiln_gdn_step(ops, NULL,
+                            &(kiln_gdn_step_args){ .q = &q,
+                                                   .k = &k,
+                                                   .v = &v,
+                                                   .gates = &gates,
+                                                   .beta = &gates,
+                                                   .states = &states,
+                                                   .out = &out,
+                                                   .normalize = true }));
+}
+
 // The second time a call finds all that the first has kept.
 static void is_quiet_when_warm(void call(Arguments *))
 {
@@ -228,13 +271,15 @@ static void is_quiet_when_warm(void call(Arguments *))
 
 static void attention_is_quiet(void **state) { is_quiet_when_warm(call_attention); }
 static void masked_decoding_is_quiet(void **state) { is_quiet_when_warm(call_masked); }
+static void layers_with_a_state_are_quiet(void **state) { is_quiet_when_warm(call_recurrent); }
 static void latent_attention_is_quiet(void **state) { is_quiet_when_warm(call_latent); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(attention_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(latent_attention_is_quiet, free_arrays),
-                                        cmocka_unit_test_teardown(masked_decoding_is_quiet, free_arrays) };
+                                        cmocka_unit_test_teardown(masked_decoding_is_quiet, free_arrays),
+                                        cmocka_unit_test_teardown(layers_with_a_state_are_quiet, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -17,6 +17,12 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
+ * Memory for the largest batch serves every smaller one with the same queries and heads: a plan takes
+ *     32 * partitions + 4 * (batch + 1) bytes, and 4 * batch more with topk, each of these rounded up to 256;
+ * and the workspace of a decoding call
+ *     (batch + partitions) * queries * query_heads * 2048 bytes, and as many * 4, both rounded up to 256.
+ * The number of partitions does not depend on the batch.
+ *
  * The fp8 caches are u8, i8 or e4m3, and have a format for each key size:
  *     [pages][page size][656], keys of 576: a token is 512 e4m3 codes, 4 f32 scales, one for each 128 codes, and 64 bf16
  *         values as they are
@@ -100,7 +106,7 @@ typedef struct kiln_mla_decode_args {
     const kiln_tensor *table;        /* in   i32 [batch][pages per request]: token t of a request is in page table[t / size] */
     const kiln_tensor *lengths;      /* in   i32 [batch]: as planned. At most (pages per request) * (page size) */
     const kiln_tensor *out;          /* out  as q [batch][queries][query_heads][512] */
-    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
+    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries], or NULL */
     bool   causal;                   /* query j sees keys before length - (queries - 1 - j) */
     bool   round_scales;             /* fp8 cache: as in kiln_mla_decode_sparse_args */
     const double *scale;             /* > 0; NULL: 1/sqrt(576) */
@@ -131,7 +137,7 @@ typedef struct kiln_mla_decode_sparse_args {
     const kiln_tensor *sink;         /* in   f32 [query_heads]: a logit, natural and not scaled, that is added to the denominator
                                       *      of out only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [batch][queries][query_heads][512] */
-    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
+    const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries], or NULL */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     bool   round_scales;             /* round the scales of the cache to bf16 before use, as some writers expect; else keys are
                                       * the product in f32, rounded once. The same for powers of two */

@@ -10,7 +10,9 @@
  * Letters: B batch, S tokens of a sequence, R tokens of a step, H value heads, HK key heads (both at least 1, H a multiple of HK: value head h
  * has the query and the key of head h / (H / HK)), DK size of queries and keys, DV of values; DK and DV are multiples of 16 up to
  * 256. T is bf16, f16 or f32, the same for all tensors of a call that have it. States are f32 or T, those of a call the same;
- * products are of T with sums in f32. A state is kept in f32 from chunk to chunk, and rounded to T where it is multiplied.
+ * products are of T with sums in f32. A state is kept in f32 from chunk to chunk, and rounded to T where it is multiplied: in
+ * f16 one past 65504 is infinite there. The workspaces of whole sequences hold W and U
+ * of a gated delta net; of Mamba-2, and where a query has more than 256 bytes, a state of T for each chunk, too.
  *
  * Packed sequences: with `offsets` B is 1, S counts the tokens of all, and sequence n of N is tokens offsets[n] to
  * offsets[n + 1] - 1, none or more. There is an initial and a final state for each. Without, N is B.
@@ -72,7 +74,8 @@ typedef struct kiln_gdn_step_args {
 
 KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *args);
 
-/* ---- linear attention; with decay log(1 - 2^(-5 - head)) retention; with gates their gated kind. g = gates + decay */
+/* ---- linear attention; with decay log1p(-2^(-5 - head)), made in f64, retention; with gates their gated kind.
+ * g = gates + decay; below -40 it counts as -40 in whole sequences */
 
 typedef struct kiln_linear_attention_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */

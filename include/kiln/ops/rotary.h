@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rotary.h - how rotary embedding turns the elements of a head: for kiln_masked_decode (decode.h) and kiln_rotary_embedding (nn.h). */
+/* rotary.h - how rotary embedding turns the elements of a head: for kiln_masked_decode (decode.h),
+ * kiln_paged_append (paged.h) and kiln_rotary_embedding (nn.h). */
 #ifndef KILN_OPS_ROTARY_H
 #define KILN_OPS_ROTARY_H
 

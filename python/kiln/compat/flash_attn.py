@@ -21,18 +21,13 @@ from torch.nn.functional import pad
 
 from .. import ops
 from .. import torch as kt
+from ._shared import records, refuse, rows
 
 __all__ = ["flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func",
            "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache"]
 
+_WHERE = "kiln.compat.flash_attn"
 _GRANULE = 16                                   # head sizes are multiples of it
-
-
-def _refuse(**given: Any) -> None:
-    """Arguments that must be off: None, 0 or False."""
-    for name, value in given.items():
-        if value is not None and not (isinstance(value, (int, float)) and value <= 0):
-            raise NotImplementedError("kiln.compat.flash_attn: %s is not supported" % name)
 
 
 def _mask(causal: bool, window_size: Sequence[int], keys: int) -> Tuple[bool, int]:
@@ -47,18 +42,9 @@ def _mask(causal: bool, window_size: Sequence[int], keys: int) -> Tuple[bool, in
     return True, left + 1 if 0 <= left < keys - 1 else 0
 
 
-def _records(*tensors: Tensor) -> bool:
-    """Whether the call is one of PyTorch's graph; else the shorter way does."""
-    return torch.compiler.is_compiling() or torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-
-
 def _padded(*tensors: Tensor) -> Tuple[Tensor, ...]:
     more = -tensors[0].shape[-1] % _GRANULE
     return tuple(pad(t, (0, more)) for t in tensors) if more else tensors
-
-
-def _rows(*tensors: Tensor) -> Tuple[Tensor, ...]:
-    return tuple(t if t.stride(-1) == 1 else t.contiguous() for t in tensors)
 
 
 def _results(out: Tensor, lse: Tensor, size: int, probs: bool) -> Any:
@@ -73,11 +59,11 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
 
     Returns out [B][S][H][D]; with return_attn_probs (out, softmax_lse f32 [B][H][S], None).
     """
-    _refuse(dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes)
+    refuse(_WHERE, dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes)
     causal, window = _mask(causal, window_size, k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    q, k, v = _padded(*_rows(q, k, v))
-    if _records(q, k, v):
+    q, k, v = _padded(*rows(q, k, v))
+    if records(q, k, v):
         out, lse = kt.attention(q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic)
     else:
         out, lse = ops.attention(q, k, v, causal=causal, window=window, scale=scale, return_lse=True)
@@ -110,11 +96,11 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
 
     Returns out [TQ][H][D]; with return_attn_probs (out, softmax_lse f32 [H][TQ], None).
     """
-    _refuse(dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table)
+    refuse(_WHERE, dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table)
     causal, window = _mask(causal, window_size, max_seqlen_k)
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    q, k, v = _padded(*_rows(q, k, v))
-    if _records(q, k, v):
+    q, k, v = _padded(*rows(q, k, v))
+    if records(q, k, v):
         out, lse = kt.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=causal,
                                        window=window, scale=scale, deterministic=deterministic)
     else:
@@ -168,8 +154,8 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
 
     Returns out [B][S][H][D]; with return_softmax_lse (out, softmax_lse f32 [B][H][S]).
     """
-    _refuse(softcap=softcap, alibi_slopes=alibi_slopes, cache_batch_idx=cache_batch_idx, cache_leftpad=cache_leftpad,
-            block_table=block_table)
+    refuse(_WHERE, softcap=softcap, alibi_slopes=alibi_slopes, cache_batch_idx=cache_batch_idx, cache_leftpad=cache_leftpad,
+           block_table=block_table)
     batch, queries, heads, size = q.shape
     groups = k_cache.shape[2]
     causal, window = _mask(causal, window_size, k_cache.shape[1])
@@ -186,12 +172,12 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
         if rotary_cos is not None and rotary_sin is not None:
             k = _turn(k, rotary_cos, rotary_sin, places, rotary_interleaved)
             q = _turn(q, rotary_cos, rotary_sin, cache_seqlens.long()[:, None].expand(batch, queries), rotary_interleaved)
-        rows = torch.arange(batch, device=q.device)[:, None].expand_as(places)
-        k_cache[rows, places], v_cache[rows, places] = k, v
+        requests = torch.arange(batch, device=q.device)[:, None].expand_as(places)
+        k_cache[requests, places], v_cache[requests, places] = k, v
         cache_seqlens = cache_seqlens + k.shape[1]
     # Without a mask between them, queries are further heads of their key head.
     many = q.reshape(batch, queries, groups, -1, size).transpose(1, 2).reshape(batch, queries * heads, size)
-    out, lse = ops.attention_decode(*_rows(many, k_cache, v_cache), lengths=cache_seqlens, scale=softmax_scale, splits=num_splits,
+    out, lse = ops.attention_decode(*rows(many, k_cache, v_cache), lengths=cache_seqlens, scale=softmax_scale, splits=num_splits,
                                     return_lse=True)
     out = out.view(batch, groups, queries, -1, out.shape[-1]).transpose(1, 2).reshape(batch, queries, heads, -1)
     lse = lse.view(batch, groups, queries, -1).transpose(2, 3).reshape(batch, heads, queries)

@@ -57,6 +57,15 @@ static TileOp *looked_up_before(Lowering *lo, TileOp *first, TileOp *op, const R
     return NULL;
 }
 
+// Whether it is another stage's, whose copies may be those of another step, or depends on a scalar made after `first`.
+static bool comes_too_late(TileOp *first, TileOp *op, const Rows *rows)
+{
+    bool late = op->stage != first->stage;
+    for (TileOp *at = first; at != op && !late; at = at->next)
+        late = at->kind == T_LET && expr_uses(rows->store->store.value, at->let.var);
+    return late;
+}
+
 // A warp's rows are at most its lanes.
 static bool is_shared(const Rows *rows)
 {
@@ -77,6 +86,7 @@ void look_up_rows(Lowering *lo, TileOp *op)
     for (TileOp *at = op; at; at = at->next) {
         LookUp *const one = NEW(lo->arena, LookUp, .op = at);
         if (may_look_up(lo, at, &one->rows)) {
+            if (comes_too_late(op, at, &one->rows)) break;
             one->same = looked_up_before(lo, op, at, &one->rows, &one->shift);
             one->is_shared = is_shared(&one->rows);
             lines += one->same ? 0 : one->rows.lines;

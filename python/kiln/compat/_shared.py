@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""What the interfaces of other libraries share."""
+from __future__ import annotations
+
+from typing import Any, Callable, Tuple, TypeVar
+
+import torch
+from torch import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def refuse(where: str, **given: Any) -> None:
+    """Arguments that must be off: None, 0 or False."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, (int, float)) and value <= 0):
+            raise NotImplementedError("%s: %s is not supported" % (where, name))
+
+
+def records(*tensors: Tensor) -> bool:
+    """Whether the call is one of PyTorch's graph; else the shorter way does."""
+    return torch.compiler.is_compiling() or torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def rows(*tensors: Tensor) -> Tuple[Tensor, ...]:
+    return tuple(t if t.stride(-1) == 1 else t.contiguous() for t in tensors)
+
+
+def untraced(function: F) -> F:
+    """Not traced by torch.compile: one break of the graph, as at a call of a C extension."""
+    return torch.compiler.disable(function)

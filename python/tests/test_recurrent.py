@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""The operators with a state against NumPy, token by token: whole sequences, packed ones, steps that go on where one ended."""
+import unittest
+
+import numpy as np
+
+import kiln
+from kiln import ops
+
+random = np.random.default_rng(2)
+
+
+def normal(*shape):
+    return random.standard_normal(shape, dtype=np.float32)
+
+
+def uniform(low, high, *shape):
+    return random.uniform(low, high, shape).astype("f4")
+
+
+def i32(*numbers):
+    return np.array(numbers, "i4")
+
+
+def near(got, expected, tolerance=1e-3):
+    np.testing.assert_allclose(np.asarray(got), expected, rtol=tolerance, atol=tolerance)
+
+
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+# Each takes the tokens of one sequence and a state, f64; it returns the outputs and the states after each token.
+
+def delta_net(q, k, v, g, beta, x, normalize=False):
+    group, out, states = v.shape[1] // k.shape[1], np.empty(v.shape), []
+    for t in range(len(v)):
+        qt, kt = (np.repeat(y[t], group, 0).astype("f8") for y in (q, k))
+        if normalize:
+            qt, kt = (y / np.sqrt((y * y).sum(1, keepdims=True) + 1e-6) for y in (qt, kt))
+        x = np.exp(g[t].astype("f8"))[:, None, None] * x
+        lack = beta[t][:, None] * (v[t] - np.einsum("hk,hkv->hv", kt, x))
+        x = x + kt[:, :, None] * lack[:, None]
+        out[t] = np.einsum("hk,hkv->hv", qt, x) * q.shape[2] ** -0.5
+        states.append(x)
+    return out, states
+
+
+def linear(q, k, v, g, x):
+    group, out, states = v.shape[1] // k.shape[1], np.empty(v.shape), []
+    for t in range(len(v)):
+        qt, kt = (np.repeat(y[t], group, 0).astype("f8") for y in (q, k))
+        x = np.exp(g[t].astype("f8"))[:, None, None] * x + kt[:, :, None] * v[t][:, None]
+        out[t] = np.einsum("hk,hkv->hv", qt, x) * q.shape[2] ** -0.5
+        states.append(x)
+    return out, states
+
+
+def mamba2(u, dt, a, b, c, x, skip=0, dt_bias=0):
+    group, out, states = u.shape[1] // b.shape[1], np.empty(u.shape), []
+    for t in range(len(u)):
+        bt, ct, d = np.repeat(b[t], group, 0).astype("f8"), np.repeat(c[t], group, 0), softplus(dt[t] + dt_bias)
+        x = np.exp(a * d)[:, None, None] * x + (d[:, None] * u[t])[:, :, None] * bt[:, None]
+        out[t] = np.einsum("hpn,hn->hp", x, ct) + np.reshape(skip, (-1, 1)) * u[t]
+        states.append(x)
+    return out, states
+
+
+def convolution(x, taps, state, bias=0):
+    every, width = np.concatenate([state, x]), taps.shape[1]
+    out = np.stack([(every[t:t + width] * taps.T).sum(0) + bias for t in range(len(x))])
+    return silu(out), [every[t + 1:t + width] for t in range(len(x))]
+
+
+class Recurrent(unittest.TestCase):
+    HK, H, DK, DV = 2, 4, 16, 32
+
+    def tokens(self, batch, n):
+        """q, k, v, gates, beta"""
+        return (normal(batch, n, self.HK, self.DK), normal(batch, n, self.HK, self.DK), normal(batch, n, self.H, self.DV),
+                -uniform(0, 1, batch, n, self.H), uniform(0, 1, batch, n, self.H))
+
+    def test_gated_delta_net(self):
+        q, k, v, g, beta = self.tokens(2, 70)                   # more than a chunk
+        initial = normal(2, self.H, self.DK, self.DV)
+        out, final = ops.gdn_forward(q, k, v, g, beta, initial_states=initial, normalize=True, return_states=True)
+        for b in range(2):
+            expected, states = delta_net(q[b], k[b], v[b], g[b], beta[b], initial[b], True)
+            near(out[b], expected), near(final[b], states[-1])
+        given = np.empty_like(out)
+        self.assertIs(ops.gdn_forward(q, k, v, g, beta, given, initial_states=initial, normalize=True), given)
+        np.testing.assert_array_equal(given, out)
+
+    def test_gated_delta_net_by_steps(self):
+        q, k, v, g, beta = self.tokens(2, 3)
+        pool = normal(5, self.H, self.DK, self.DV)
+        before, first, to = pool.copy(), i32(4, 0), i32([1, 4, -1], [0, 3, 2])
+        out = ops.gdn_step(q, k, v, g, beta, pool, from_=first, to=to, normalize=True)
+        for b in range(2):
+            expected, states = delta_net(q[b], k[b], v[b], g[b], beta[b], before[first[b]], True)
+            near(out[b], expected)
+            for t, number in enumerate(to[b]):
+                if number >= 0:
+                    near(pool[number], states[t])
+        held = pool.copy()
+        ops.gdn_step(q[:, :1], k[:, :1], v[:, :1], g[:, :1].copy(), beta[:, :1].copy(), pool, normalize=True)   # in place
+        near(pool[1], delta_net(q[1], k[1], v[1], g[1], beta[1], held[1], True)[1][0])
+        np.testing.assert_array_equal(pool[2:], held[2:])
+
+    def test_linear_attention_of_packed_sequences(self):
+        q, k, v, g, _ = self.tokens(1, 75)
+        decay, offsets, initial = np.log(1 - 2.0 ** (-5 - np.arange(4))).astype("f4"), i32(0, 5, 5, 75), normal(3, 4, 16, 32)
+        out, final = ops.linear_attention(q, k, v, gates=g, decay=decay, offsets=offsets, initial_states=initial,
+                                          return_states=True)
+        for n, (b, e) in enumerate(((0, 5), (5, 5), (5, 75))):
+            expected, states = linear(q[0, b:e], k[0, b:e], v[0, b:e], g[0, b:e] + decay, initial[n])
+            near(out[0, b:e], expected), near(final[n], states[-1] if states else initial[n])
+        step = ops.linear_attention_step(q[:, :2], k[:, :2], v[:, :2], initial, gates=g[:, :2], decay=decay, from_=i32(2))
+        alone = ops.linear_attention(q[:, :2], k[:, :2], v[:, :2], gates=g[:, :2], decay=decay)
+        self.assertEqual((step.shape, alone.shape), ((1, 2, 4, 32), (1, 2, 4, 32)))
+        near(alone[0], linear(q[0, :2], k[0, :2], v[0, :2], g[0, :2] + decay, np.zeros((4, 16, 32)))[0])
+
+    def test_mamba2(self):
+        batch, n, heads, size, groups, width = 2, 10, 4, 16, 2, 16
+        u, dt, b, c = normal(batch, n, heads, size), normal(batch, n, heads), *(normal(batch, n, groups, width) for _ in "bc")
+        a, skip, dt_bias = -uniform(0.5, 2, heads), normal(heads), normal(heads)
+        initial = normal(batch, heads, size, width)
+        out, final = ops.mamba2_forward(u, dt, a, b, c, skip=skip, dt_bias=dt_bias, initial_states=initial, return_states=True)
+        z, pool = normal(batch, 2, heads, size), final.copy()
+        step = ops.mamba2_step(u[:, :2], dt[:, :2], a, b[:, :2], c[:, :2], pool, skip=skip, dt_bias=dt_bias, z=z)
+        for i in range(batch):
+            expected, states = mamba2(u[i], dt[i], a, b[i], c[i], initial[i], skip, dt_bias)
+            near(out[i], expected), near(final[i], states[-1])
+            expected, states = mamba2(u[i, :2], dt[i, :2], a, b[i, :2], c[i, :2], final[i], skip, dt_bias)
+            near(step[i], expected * silu(z[i])), near(pool[i], states[-1])
+
+    def test_causal_convolution(self):
+        x, taps, bias, initial = normal(1, 9, 32), normal(32, 4), normal(32), normal(2, 3, 32)
+        out, final = ops.causal_conv(x, taps, bias=bias, offsets=i32(0, 7, 9), initial_states=initial, activation="silu",
+                                     return_states=True)
+        for n, (b, e) in enumerate(((0, 7), (7, 9))):
+            expected, states = convolution(x[0, b:e], taps, initial[n], bias)
+            near(out[0, b:e], expected), near(final[n], states[-1])
+        pool, more = final.copy(), normal(2, 2, 32)
+        out = ops.causal_conv_step(more, taps, pool, bias=bias, activation="silu", to=i32([1, -1], [-1, 0]), from_=i32(1, 0))
+        for b, first in enumerate((1, 0)):
+            expected, states = convolution(more[b], taps, final[first], bias)
+            near(out[b], expected), near(pool[first], states[b])
+
+    def test_messages(self):
+        q, k, v, g, beta = self.tokens(1, 4)
+        for call, says in ((lambda: ops.gdn_forward(q, k, v, g[..., :3], beta), "'gates'"),
+                           (lambda: ops.linear_attention(q[..., :8], k, v), "'k'"),
+                           (lambda: ops.gdn_step(q, k, v, g, beta, normal(1, 4, 16, 8)), "'states'"),
+                           (lambda: ops.causal_conv(normal(1, 4, 32), normal(32, 9)), "'filter' has W = 9, expected 2 to 8")):
+            with self.assertRaises(kiln.Error) as caught:
+                call()
+            self.assertIn(says, str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// attention_call.h - what the operators of attention.h and paged.h share: checks of their options, shares of the keys.
+#ifndef KILN_OPS_ATTENTION_CALL_H
+#define KILN_OPS_ATTENTION_CALL_H
+
+#include "ops/call.h"
+
+enum {
+    ATTENTION_HEAD_MAX = 256, // elements of a head
+    SPLITS_CPU_KEYS = 128,    // of a step of a share
+    SPLITS_GPU_KEYS = 64,
+};
+
+// Head sizes D and DV, counts H and HKV, which the tensors have bound, the window; the scale, with its default.
+kiln_status attention_options(const Call *call, int64_t window, const double *given, double *scale);
+// Of `tiles` instances that have `keys` keys each; two: a multiprocessor has two instances at a time.
+int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool two);
+
+#endif
