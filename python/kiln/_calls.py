@@ -31,6 +31,11 @@ STRUCTS = {
         "*q_bias *k_bias *v_bias *qkv_scales type:e *tasks *key_factors *value_factors *positions *prefix_lengths "
         "?positions_after_prefix scale:f *slopes *bias *bucket_bias bucket_distance:i ?one_sided_buckets ?log_scaling "
         "trained_length:i *finished ?cross beams:i *sources *prompt_lengths *out_scale",
+    "kiln_paged_attention_args":
+        "*q *k *v *table *lengths *q_offsets max_queries:i max_keys:i *out *lse ?causal window:i softcap:d *slopes *sinks "
+        "*k_scales *v_scales splits:i scale:f workspace:p workspace_bytes:z",
+    "kiln_paged_slots_args": "*table *lengths *q_offsets *slots *positions page_size:i",
+    "kiln_paged_append_args": "*keys *values *slots *positions *k *v *k_scales *v_scales rotary:r trained_length:i",
     "kiln_mla_plan_args": "shape:s *lengths *topk_lengths *extra_topk_lengths memory:p memory_bytes:z",
     "kiln_mla_decode_args": "plan:l *q *cache *table *lengths *out *lse ?causal ?round_scales scale:f workspace:p "
                             "workspace_bytes:z",

@@ -31,8 +31,8 @@ __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "atte
            "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
            "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
-           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "rms_norm",
-           "rotary_embedding", "softmax"]
+           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots",
+           "paged_append", "paged_attention", "paged_slots", "rms_norm", "rotary_embedding", "softmax"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
@@ -289,6 +289,71 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
              beams=beams)
     call.run(stream)
     return out
+
+
+# ---- paged caches of keys and values
+
+def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, out: Optional[Array] = None,
+                    lse: Optional[Array] = None, *, q_offsets: Optional[Array] = None, max_queries: int = 0,
+                    max_keys: int = 0, causal: bool = False, window: int = 0, softcap: float = 0,
+                    slopes: Optional[Array] = None, sinks: Optional[Array] = None,
+                    k_scales: Optional[Array] = None, v_scales: Optional[Array] = None, splits: int = 0,
+                    scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+    """Attention over paged keys and values: decoding, drafts, prefill in chunks, batches of all in one call.
+
+    q         bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1; q_offsets None: TQ / B rows each
+    k, v      as q, or both e4m3 [pages][page size][HKV][D], [pages][page size][HKV][DV]; a page has 1 to 256 tokens
+    table     i32 [B][pages per request]; lengths i32 [B]: keys of each request, the new ones included; q_offsets i32 [B + 1]
+    max_queries, max_keys: of the request that has most, or more; 0: not known
+    causal, window: as for `attention`; softcap > 0: scores become softcap * tanh(score / softcap)
+    slopes    f32 [H]: ALiBi; sinks f32 [H]: logits in the denominator of out alone; or None
+    k_scales, v_scales: f32 [HKV], what keys and values of a head are multiplied by; None: 1
+    splits    into how many shares the keys are split; 0: as many as fill the device
+    Returns out, as q [TQ][H][DV]; with return_lse (out, lse): f32 [TQ][H].
+    """
+    call = Call("kiln_paged_attention", "kiln_paged_attention_args", q=q, k=k, v=v, table=table, lengths=lengths,
+                q_offsets=q_offsets, slopes=slopes, sinks=sinks, k_scales=k_scales, v_scales=v_scales)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v", 4)[3]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (rows, heads), "f32")
+    call.set(max_queries=max_queries, max_keys=max_keys, causal=causal, window=window, softcap=softcap, splits=splits,
+             scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def paged_slots(table: Array, lengths: Array, tokens: int, page_size: int, slots: Optional[Array] = None,
+                positions: Optional[Array] = None, *, q_offsets: Optional[Array] = None, stream: Any = None) -> Any:
+    """Slots and positions of the new tokens, the last of each request, for every layer's append.
+
+    table     i32 [B][pages per request]; lengths i32 [B], including the new tokens; page_size: tokens of a page
+    tokens    the new ones of all requests, TQ; q_offsets as for `paged_attention`
+    Returns (slots, positions), i32 [TQ]; a slot is -1 for a token before the first or past the table.
+    """
+    call = Call("kiln_paged_slots", "kiln_paged_slots_args", table=table, lengths=lengths, q_offsets=q_offsets)
+    slots = call.output("slots", slots, (tokens,), "i32")
+    positions = call.output("positions", positions, (tokens,), "i32")
+    call.set(page_size=page_size)
+    call.run(stream)
+    return slots, positions
+
+
+def paged_append(keys: Array, values: Array, k: Array, v: Array, slots: Array, *, positions: Optional[Array] = None,
+                 k_scales: Optional[Array] = None, v_scales: Optional[Array] = None, rotary: Optional[Rotary] = None,
+                 trained_length: int = 0, stream: Any = None) -> Any:
+    """Writes keys and values to their slots of paged caches, the keys turned if `rotary` and `positions` are given. keys: bf16 or
+    f16 [N][HKV][D]; values: [N][HKV][DV]; k, v as for `paged_attention`; slots, positions: i32 [N];
+    k_scales, v_scales: f32 [HKV], what heads are divided by, for caches of e4m3. Returns (k, v)."""
+    call = Call("kiln_paged_append", "kiln_paged_append_args", keys=keys, values=values, slots=slots, positions=positions,
+                k_scales=k_scales, v_scales=v_scales)
+    call.inout("k", k)
+    call.inout("v", v)
+    _rotary(call, rotary)
+    call.set(trained_length=trained_length)
+    call.run(stream)
+    return k, v
 
 
 # ---- multi-head latent attention. A cached token is 576 values: all its key, the first 512 its value

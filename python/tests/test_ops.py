@@ -127,6 +127,28 @@ class Attention(unittest.TestCase):
             ops.masked_decode(q, k, v, cache, table, lengths, rotary=ops.Rotary("spiral"))
 
 
+    def test_paged_caches(self):
+        page, h, hkv, d = 4, 4, 2, 32
+        table, lengths, offsets = np.array([[5, 0, 3], [2, 4, 1]], "i4"), np.array([11, 6], "i4"), np.array([0, 2, 3], "i4")
+        k, v = np.zeros((6, page, hkv, d), "f2"), np.zeros((6, page, hkv, d), "f2")
+        keys, values = ([normal(n, hkv, d).astype("f2") for n in lengths] for _ in range(2))
+        for b, n in enumerate(lengths):                             # a prompt each, as it is
+            slots, positions = ops.paged_slots(table[b:b + 1], lengths[b:b + 1], int(n), page)
+            np.testing.assert_array_equal(positions, np.arange(n))
+            ops.paged_append(keys[b], values[b], k, v, slots)
+        q = normal(3, h, d).astype("f2")
+        out, lse = ops.paged_attention(q, k, v, table, lengths, q_offsets=offsets, causal=True, return_lse=True)
+        for b, n in enumerate(lengths):
+            expected, sums = attention(*(x.astype("f4") for x in (q[offsets[b]:offsets[b + 1]], keys[b], values[b])), causal=True)
+            near(out[offsets[b]:offsets[b + 1]], expected, 3e-3), near(lse[offsets[b]:offsets[b + 1]], sums.T, 3e-3)
+        slots, positions = ops.paged_slots(table, lengths, 3, page, q_offsets=offsets)
+        np.testing.assert_array_equal(positions, [9, 10, 5])
+        new = normal(3, hkv, d).astype("f2")
+        ops.paged_append(new, new, k, v, slots, positions=positions, rotary=ops.Rotary())
+        np.testing.assert_array_equal(v.reshape(-1, hkv, d)[slots], new)
+        near((k.reshape(-1, hkv, d)[slots] ** 2).sum(), (new ** 2).sum(), 1e-2)
+
+
 class Latent(unittest.TestCase):
     def test_a_step_of_dense_decoding(self):
         batch, heads, page = 2, 16, 16

@@ -44,6 +44,11 @@ static kiln_status check_count(const Call *call, const char *name, int64_t count
                : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected 0 to %" PRId64, name, count, most);
 }
 
+// Caches have the type of what is beside them, or are e4m3; both have the same.
+static unsigned type_of(const kiln_tensor *t) { return t && (unsigned)t->type <= KILN_BOOL ? 1U << t->type : TYPES_16; }
+
+static unsigned cache_types(const kiln_tensor *first) { return (type_of(first) & TYPES_16) | 1U << KILN_E4M3; }
+
 // ---- attention
 
 // Rows of the request that has most.
@@ -65,13 +70,17 @@ static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), page = call_extent(call, "page size");
     const int64_t rows = most_queries(call, a) * (call_extent(call, "H") / call_extent(call, "HKV"));
-    const bool is_plain = !a->slopes && !a->sinks && a->softcap == 0 && (64 % page == 0 ? page >= 16 : page % 64 == 0);
+    const bool is_plain = !a->slopes && !a->sinks && !a->k_scales && !a->v_scales && a->softcap == 0 &&
+                          (64 % page == 0 ? page >= 16 : page % 64 == 0);
     Tiles t = { .rows = rows <= FEW_ROWS ? FEW_ROWS : SOME_ROWS, .keys = SPLITS_GPU_KEYS, .many = rows > SOME_ROWS };
     if (t.many && ((D <= 128 && DV <= 128) || is_plain)) {
         t.rows = MANY_ROWS;
         if (D + DV <= 320) t.keys = 128;
     }
-    if (ops_on_cpu(call->ops)) t.keys = SPLITS_CPU_KEYS;
+    if (ops_on_cpu(call->ops)) { // whose products have as many rows as there are
+        t.keys = SPLITS_CPU_KEYS;
+        while (!t.many && t.rows > 1 && t.rows / 2 >= rows) t.rows /= 2;
+    }
     return t;
 }
 
@@ -91,13 +100,15 @@ static kiln_status check_attention(Call *call, const kiln_paged_attention_args *
     // clang-format off
     const Want wants[] = {
         { IN,           "q",         a->q,         TYPES_16,      "Q[TQ][H][D]" },
-        { IN,           "k",         a->k,         0,             "K[pages][page size][HKV][D]" },
-        { IN,           "v",         a->v,         0,             "V[pages][page size][HKV][DV]" },
+        { IN,           "k",         a->k,         cache_types(a->q), "K[pages][page size][HKV][D]" },
+        { IN,           "v",         a->v,         type_of(a->k), "V[pages][page size][HKV][DV]" },
         { IN,           "table",     a->table,     1 << KILN_I32, "TABLE[B][pages per request]" },
         { IN,           "lengths",   a->lengths,   1 << KILN_I32, "LENGTH[B]" },
         { IN_OPTIONAL,  "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
         { IN_OPTIONAL,  "slopes",    a->slopes,    1 << KILN_F32, "[H]" },
         { IN_OPTIONAL,  "sinks",     a->sinks,     1 << KILN_F32, "[H]" },
+        { IN_OPTIONAL,  "k_scales",  a->k_scales,  1 << KILN_F32, "[HKV]" },
+        { IN_OPTIONAL,  "v_scales",  a->v_scales,  1 << KILN_F32, "[HKV]" },
         { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
         { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[TQ][H]" },
     };
@@ -121,14 +132,15 @@ static kiln_status prepare_attention(Call *call, const kiln_paged_attention_args
     const kiln_status status = check_attention(call, a, &scale);
     if (status) return status;
     const Tiles t = choose_tiles(call, a);
-    const kiln_status built =
-        call_kernel(call, "attention/paged.tile", "paged_attention",
-                    "T=%s, D=%d, DV=%d, G=%d, PS=%d, CAUSAL=%s, WINDOW=%d, CAP=%s, MANY=%s, BM=%d, BN=%d%s%s%s%s",
-                    kiln_type_name(a->q->type), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                    (int)(call_extent(call, "H") / call_extent(call, "HKV")), (int)call_extent(call, "page size"),
-                    yes(a->causal || a->window), (int)a->window, yes(a->softcap > 0), yes(t.many), t.rows, t.keys,
-                    a->q_offsets ? "" : ", QOffset=none", a->slopes ? "" : ", SLOPE=none",
-                    a->sinks ? "" : ", SINK=none", a->lse ? "" : ", LSE=none");
+    const kiln_status built = call_kernel(
+        call, "attention/paged.tile", "paged_attention",
+        "T=%s, C=%s, D=%d, DV=%d, G=%d, PS=%d, CAUSAL=%s, WINDOW=%d, CAP=%s, MANY=%s, BM=%d, BN=%d%s%s%s%s%s%s",
+        kiln_type_name(a->q->type), kiln_type_name(a->k->type), (int)call_extent(call, "D"),
+        (int)call_extent(call, "DV"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+        (int)call_extent(call, "page size"), yes(a->causal || a->window), (int)a->window, yes(a->softcap > 0),
+        yes(t.many), t.rows, t.keys, a->q_offsets ? "" : ", QOffset=none", a->slopes ? "" : ", SLOPE=none",
+        a->sinks ? "" : ", SINK=none", a->k_scales ? "" : ", KSCALE=none", a->v_scales ? "" : ", VSCALE=none",
+        a->lse ? "" : ", LSE=none");
     if (built) return built;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call, a, &t)));
     call_add(call, KILN_FLOAT(scale));
@@ -229,8 +241,10 @@ static kiln_status check_append(Call *call, const kiln_paged_append_args *a, Rot
         { IN,          "values",    a->values,    0,             "NEWV[N][HKV][DV]" },
         { IN,          "slots",     a->slots,     1 << KILN_I32, "SLOT[N]" },
         { IN_OPTIONAL, "positions", a->positions, 1 << KILN_I32, "POSITION[N]" },
-        { OUT,         "k",         a->k,         0,             "K[pages][page size][HKV][D]" },
-        { OUT,         "v",         a->v,         0,             "V[pages][page size][HKV][DV]" },
+        { IN_OPTIONAL, "k_scales",  a->k_scales,  1 << KILN_F32, "[HKV]" },
+        { IN_OPTIONAL, "v_scales",  a->v_scales,  1 << KILN_F32, "[HKV]" },
+        { OUT,         "k",         a->k,         cache_types(a->keys), "K[pages][page size][HKV][D]" },
+        { OUT,         "v",         a->v,         type_of(a->k), "V[pages][page size][HKV][DV]" },
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
@@ -250,10 +264,12 @@ kiln_status kiln_paged_append(kiln_ops *ops, kiln_stream *stream, const kiln_pag
     kiln_status status = call_begin(&call, "kiln_paged_append", ops, a, sizeof *a);
     if (!status) status = check_append(&call, a, &r);
     if (!status)
-        status = call_kernel(&call, "attention/paged_cache.tile", "paged_append",
-                             "T=%s, D=%d, DV=%d, SIZE=%d, OFFSET=%d, STYLE=%d%s", kiln_type_name(a->keys->type),
-                             (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), (int)r.size, (int)r.offset,
-                             (int)r.style, a->positions ? "" : ", POSITION=none");
+        status =
+            call_kernel(&call, "attention/paged_cache.tile", "paged_append",
+                        "T=%s, C=%s, D=%d, DV=%d, SIZE=%d, OFFSET=%d, STYLE=%d%s%s%s", kiln_type_name(a->keys->type),
+                        kiln_type_name(a->k->type), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
+                        (int)r.size, (int)r.offset, (int)r.style, a->positions ? "" : ", POSITION=none",
+                        a->k_scales ? "" : ", KSCALE=none", a->v_scales ? "" : ", VSCALE=none");
     if (status) return status;
     rotary_add(&call, &r, a->trained_length);
     return call_run(&call, stream, NULL, 0);

@@ -89,28 +89,34 @@ static void run(kiln_paged_attention_args *a)
     assert_ok(kiln_stream_wait(device, NULL));
 }
 
-static void compare(const Batch *b, const Tensors *t, const kiln_paged_attention_args *a, const Array *slopes,
-                    const Array *sinks)
+static const Array *const none[4];
+
+// `more`: slopes, sinks, scales of keys and of values, or NULL.
+static void compare(const Batch *b, const Tensors *t, const kiln_paged_attention_args *a, const Array *const *more)
 {
-    char bindings[200];
+    char bindings[240];
     const kiln_tensor *const out = host_result(t->out), *const lse = host_result(t->lse);
-    snprintf(bindings, sizeof bindings, "T=f32, D=%d, DV=%d, G=%d, PS=%d, CAUSAL=%s, WINDOW=%d, CAP=%s, MANY=false%s%s",
-             b->size, b->value_size, b->heads / b->key_heads, b->page, yes(a->causal), (int)a->window,
-             yes(a->softcap > 0), slopes ? "" : ", SLOPE=none", sinks ? "" : ", SINK=none");
+    snprintf(bindings, sizeof bindings,
+             "T=f32, D=%d, DV=%d, G=%d, PS=%d, CAUSAL=%s, WINDOW=%d, CAP=%s, MANY=false%s%s%s%s", b->size,
+             b->value_size, b->heads / b->key_heads, b->page, yes(a->causal), (int)a->window, yes(a->softcap > 0),
+             more[0] ? "" : ", SLOPE=none", more[1] ? "" : ", SINK=none", more[2] ? "" : ", KSCALE=none",
+             more[3] ? "" : ", VSCALE=none");
     const kiln_arg args[] = { KILN_TENSOR(host_copy(t->q)),
                               KILN_TENSOR(host_copy(t->k)),
                               KILN_TENSOR(host_copy(t->v)),
                               KILN_TENSOR(host_copy(t->table)),
                               KILN_TENSOR(host_copy(t->lengths)),
                               KILN_TENSOR(host_copy(t->offsets)),
-                              slopes ? KILN_TENSOR(host_copy(slopes)) : KILN_NONE,
-                              sinks ? KILN_TENSOR(host_copy(sinks)) : KILN_NONE,
+                              more[0] ? KILN_TENSOR(host_copy(more[0])) : KILN_NONE,
+                              more[1] ? KILN_TENSOR(host_copy(more[1])) : KILN_NONE,
+                              more[2] ? KILN_TENSOR(host_copy(more[2])) : KILN_NONE,
+                              more[3] ? KILN_TENSOR(host_copy(more[3])) : KILN_NONE,
                               KILN_TENSOR(out),
                               KILN_TENSOR(lse),
                               KILN_INT(1),
                               KILN_FLOAT(a->scale ? *a->scale : 1 / sqrt(b->size)),
                               KILN_FLOAT(a->softcap > 0 ? a->softcap : 1) };
-    run_reference("attention/paged.tile", "paged_attention", bindings, args, 13);
+    run_reference("attention/paged.tile", "paged_attention", bindings, args, 15);
     array_fetch(t->out);
     assert_close("out", t->out, numbers(out), (Tolerance){ 1e-3, 8.01 / 128, 7e-6 });
     if (!a->lse) return;
@@ -129,7 +135,7 @@ static void decoding(void **state)
     for (int splits = 0; splits < 8; splits += 7) {
         a.splits = splits;
         run(&a);
-        compare(&b, &t, &a, NULL, NULL);
+        compare(&b, &t, &a, none);
         array_erase(t.out);
         array_send(t.out);
     }
@@ -147,12 +153,12 @@ static void mixed_batches(void **state)
     kiln_paged_attention_args a = args_of(&t);
     a.max_queries = 70;
     run(&a);
-    compare(&mixed, &t, &a, NULL, NULL);
+    compare(&mixed, &t, &a, none);
     a.max_queries = 0;
     a.scale = &(double){ 0.3 };
     a.lse = NULL;
     run(&a);
-    compare(&mixed, &t, &a, NULL, NULL);
+    compare(&mixed, &t, &a, none);
 }
 
 // Heads before tokens in each page, rows that lie apart, tables at any place; all options.
@@ -169,7 +175,7 @@ static void options_and_strides(void **state)
     a.q = &q->tensor, a.k = &k->tensor, a.v = &v->tensor, a.table = &table, a.lengths = &lengths;
     a.slopes = &slopes->tensor, a.sinks = &sinks->tensor, a.softcap = 3, a.window = 40, a.max_queries = 5;
     run(&a);
-    compare(&b, &t, &a, slopes, sinks);
+    compare(&b, &t, &a, (const Array *[]){ slopes, sinks, NULL, NULL });
 }
 
 static void nothing_to_do(void **state)
@@ -260,6 +266,48 @@ static void appending_as_they_are(void **state)
     array_unchanged(v, "v");
 }
 
+// A prompt goes into caches of e4m3, and is attended to.
+static void eight_bit_caches(void **state)
+{
+    const Batch b = { KILN_BF16, 1, 4, 2, 64, 64, 16, { 40 }, { 40 } };
+    Tensors t = make(&b);
+    Array *const keys = ARRAY(KILN_BF16, 40, 2, 64), *const news = ARRAY(KILN_BF16, 40, 2, 64),
+                 *const slots = ARRAY(KILN_I32, 40), *const k_scales = ARRAY(KILN_F32, 2),
+                 *const v_scales = ARRAY(KILN_F32, 2);
+    t.k = ARRAY(KILN_E4M3, 3, 16, 2, 64), t.v = ARRAY(KILN_E4M3, 3, 16, 2, 64); // NaN where nothing is written
+    fill_random(keys, -1, 1);
+    fill_random(news, -0.5, 0.5);
+    fill_random(k_scales, 0.01, 0.02);
+    fill_random(v_scales, 0.01, 0.02);
+    assert_ok(kiln_paged_slots(
+        ops, NULL,
+        &(kiln_paged_slots_args){
+            .table = &t.table->tensor, .lengths = &t.lengths->tensor, .slots = &slots->tensor, .page_size = b.page }));
+    assert_ok(kiln_paged_append(ops, NULL,
+                                &(kiln_paged_append_args){ .keys = &keys->tensor,
+                                                           .values = &news->tensor,
+                                                           .slots = &slots->tensor,
+                                                           .k = &t.k->tensor,
+                                                           .v = &t.v->tensor,
+                                                           .k_scales = &k_scales->tensor,
+                                                           .v_scales = &v_scales->tensor }));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(t.k);
+    array_fetch(t.v);
+    array_fetch(slots);
+    for (int i = 0; i < 40 * 128; i++) {
+        const int64_t at = (int64_t)get(slots, i / 128) * 128 + i % 128;
+        const double got = get(t.k, at) * get(k_scales, i / 64 % 2), expected = get(keys, i);
+        if (!(fabs(got - expected) <= 0.07 * fabs(expected) + 1e-3))
+            fail_msg("value %d is %g, expected %g", i, got, expected);
+    }
+    kiln_paged_attention_args a = args_of(&t);
+    a.q_offsets = NULL;
+    a.k_scales = &k_scales->tensor, a.v_scales = &v_scales->tensor;
+    run(&a);
+    compare(&b, &t, &a, (const Array *[]){ NULL, NULL, k_scales, v_scales });
+}
+
 // ---- refusals
 
 static void refused_attention(void **state)
@@ -282,7 +330,7 @@ static void refused_attention(void **state)
     REFUSED_TENSOR(CALL, q, shape[1] = 7, KILN_BAD_SHAPE, "dimension 1 of 'out' is 8, expected 7");
     REFUSED_TENSOR(CALL, k, shape[1] = 8, KILN_BAD_SHAPE, "dimension 1 of 'v' is 16, expected 8");
     REFUSED_TENSOR(CALL, k, shape[3] = 32, KILN_BAD_SHAPE, "dimension 3 of 'k' is 32, expected 64");
-    REFUSED_TENSOR(CALL, k, type = KILN_F16, KILN_BAD_TYPE, "'k' is a tensor of f16, expected bf16 as 'q'");
+    REFUSED_TENSOR(CALL, k, type = KILN_F16, KILN_BAD_TYPE, "'k' is a tensor of f16, expected bf16 or e4m3");
     array_unchanged(t.out, "the output of a refused call");
 #undef CALL
 }
@@ -362,6 +410,7 @@ int main(void)
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
         cmocka_unit_test_teardown(appending, free_arrays),
         cmocka_unit_test_teardown(appending_as_they_are, free_arrays),
+        cmocka_unit_test_teardown(eight_bit_caches, free_arrays),
         cmocka_unit_test_teardown(refused_attention, free_arrays),
         cmocka_unit_test_teardown(refused_values, free_arrays),
         cmocka_unit_test_teardown(refused_appends, free_arrays),

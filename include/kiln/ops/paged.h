@@ -7,7 +7,7 @@
  *
  * Letters: B requests, TQ query rows of all of them, H query heads, HKV key heads (H is a multiple of HKV: query head h reads
  * key head h / (H / HKV)), D size of queries and keys, DV of values; D and DV are multiples of 16 up to 256. Types: bf16 or
- * f16, the same for q, k, v and out.
+ * f16, the same for q and out; k and v have that type or are both e4m3.
  *
  * A cache is [pages][page size][HKV][D]; one whose pages have heads before tokens is passed with strides. A page has 1 to 256
  * tokens. Key t of request b is in slot t % (page size) of page table[b][t / (page size)], the same of both caches; `lengths`
@@ -34,8 +34,8 @@ extern "C" {
 typedef struct kiln_paged_attention_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1 */
-    const kiln_tensor *k;            /* in   [pages][page size][HKV][D] */
-    const kiln_tensor *v;            /* in   [pages][page size][HKV][DV] */
+    const kiln_tensor *k;            /* in   as q, or e4m3 [pages][page size][HKV][D] */
+    const kiln_tensor *v;            /* in   as k [pages][page size][HKV][DV] */
     const kiln_tensor *table;        /* in   i32 [B][pages per request] */
     const kiln_tensor *lengths;      /* in   i32 [B]: keys of each request, the new ones included; may be 0 */
     const kiln_tensor *q_offsets;    /* in   i32 [B + 1], from 0 to TQ, not decreasing; NULL: every request has TQ / B rows */
@@ -52,6 +52,8 @@ typedef struct kiln_paged_attention_args {
     const kiln_tensor *slopes;       /* in   f32 [H] (ALiBi): slope * |i + L - S - j| is taken off s; NULL: none */
     const kiln_tensor *sinks;        /* in   f32 [H]: a logit, natural and not scaled, that is added to the denominator of out
                                       *      alone; NULL: none */
+    const kiln_tensor *k_scales;     /* in   f32 [HKV], positive: what the keys of a head are multiplied by; NULL: 1 */
+    const kiln_tensor *v_scales;     /* in   f32 [HKV]: the same for its values */
     int64_t splits;                  /* into how many shares the keys are split, 1 to 65536; 0: as many as fill the device */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     void   *workspace;               /* kiln_paged_attention_workspace_size bytes */
@@ -88,8 +90,10 @@ typedef struct kiln_paged_append_args {
     const kiln_tensor *values;       /* in    [N][HKV][DV] */
     const kiln_tensor *slots;        /* in    i32 [N] */
     const kiln_tensor *positions;    /* in    i32 [N]: with `rotary` */
-    const kiln_tensor *k;            /* inout [pages][page size][HKV][D] */
-    const kiln_tensor *v;            /* inout [pages][page size][HKV][DV] */
+    const kiln_tensor *k;            /* inout as keys, or e4m3 [pages][page size][HKV][D] */
+    const kiln_tensor *v;            /* inout as k [pages][page size][HKV][DV] */
+    const kiln_tensor *k_scales;     /* in    f32 [HKV], positive: what the keys of a head are divided by; NULL: 1. e4m3 saturates */
+    const kiln_tensor *v_scales;     /* in    f32 [HKV]: the same for its values */
     const kiln_rotary *rotary;       /* in host memory; NULL: none. Styles: halves, interleaved, YaRN, Llama 3 */
     int64_t trained_length;          /* YaRN, Llama 3: positions that the model was trained for, at least 1 */
 } kiln_paged_append_args;
