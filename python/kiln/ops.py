@@ -398,7 +398,7 @@ def mla_plan(lengths: Optional[Array] = None, *, query_heads: int, queries: int 
     handle = handle_of(call.first.device)
     lib.kiln_mla_plan_size.argtypes = [ctypes.c_void_p, ctypes.POINTER(MlaShape), ctypes.POINTER(c_size_t)]
     check(lib.kiln_mla_plan_size(handle, shape, ctypes.byref(n)))
-    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device)
+    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device, stream)
     call.set(shape=ctypes.pointer(shape), memory=address, memory_bytes=n_bytes)
     call.run(stream, made)
     return MlaPlan(made, owner)
@@ -522,7 +522,7 @@ def mla_quantize(keys: Array, cache: Array, slots: Optional[Array] = None, *, fu
 
 def mla_dequantize(cache: Array, slots: Optional[Array] = None, keys: Optional[Array] = None, *,
                    round_scales: bool = False, stream: Any = None) -> Any:
-    """Reads rows of the fp8 cache. Returns keys, bf16 [N][576] or [N][512]; slots as of `mla_append`, None: all that the cache has."""
+    """Reads rows of the fp8 cache. Returns keys, bf16 [N][576] or [N][512]; slots as of `mla_append`, None: all of the cache."""
     call = Call("kiln_mla_dequantize", "kiln_mla_dequantize_args", cache=cache, slots=slots)
     call.as_list("slots")
     pages, page_size = call.extents("cache", 2)

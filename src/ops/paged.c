@@ -86,6 +86,7 @@ static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
     return t;
 }
 
+// Shares of tiles of many rows are as large as what they save: these are divided only where processors would have none.
 static int64_t choose_splits(const Call *call, const kiln_paged_attention_args *a, const Tiles *t)
 {
     const int64_t B = call_extent(call, "B"), HKV = call_extent(call, "HKV"), queries = most_queries(call, a);
@@ -94,7 +95,8 @@ static int64_t choose_splits(const Call *call, const kiln_paged_attention_args *
     int64_t keys = a->max_keys && a->max_keys < room ? a->max_keys : room;
     if (a->window && a->window + queries < keys) keys = a->window + queries;
     const bool two = t->rows < MANY_ROWS && call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128;
-    return attention_splits(call->ops, (t->many ? rows / t->rows + B : B) * HKV, keys, two);
+    const int64_t tiles = (t->many ? rows / t->rows + B : B) * HKV;
+    return t->many && tiles >= ops_processors(call->ops) ? 1 : attention_splits(call->ops, tiles, keys, two);
 }
 
 static kiln_status check_attention(Call *call, const kiln_paged_attention_args *a, double *scale)

@@ -48,13 +48,15 @@ static int64_t product_of_extents(const Buffer *tensor, int first, int n)
 }
 
 // Rows that count several dimensions of the tensor: whole ones of all but the slowest of these, Qr[m*64 +: 128] of
-// view Qr[S*64][D] = Q[S][64][D].
+// view Qr[S*64][D] = Q[S][64][D]. Where a window of such a view ends is no row of the tensor's slowest dimension.
 static bool through_merged_rows(Lowering *lo, Box *box, Along *along)
 {
     const Buffer *const view = box->tensor, *const tensor = view->base.buffer;
     const ViewPairs pairs = common_pair_view(view);
     const int at = pairs.front, merged = tensor->rank - pairs.front - pairs.back;
-    if (!merges_rows(view) || view->rank != pairs.front + 1 + pairs.back) return false;
+    if (!merges_rows(view) || view->rank != pairs.front + 1 + pairs.back || !has_all_elements(view) || along[at].skip ||
+        along[at].rows)
+        return false;
     Expr *const start = box->start[at];
     const int64_t below = product_of_extents(tensor, at + 1, merged - 1);
     if (below < 1 || box->width[at] % below != 0 || expr_multiple(start) % below != 0 || !is_not_negative(lo, start))

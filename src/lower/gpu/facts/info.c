@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // info.c - what the passes note about operations and tiles, and the walk over operations by which they find them.
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/facts/factors.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/product.h"
 
@@ -209,12 +210,24 @@ bool is_flow(const TileOp *op)
     return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
 }
 
+// As many as its base: of rows of 7 a view of rows of 3 x 2 leaves one out, and does not go on in the next row by itself.
+bool has_all_elements(const Buffer *view)
+{
+    Factors all = { .constant = 1 }, base = { .constant = 1 };
+    for (int d = 0; d < view->rank; d++)
+        if (!add_factors(&all, view->shape[d])) return false;
+    for (int d = 0; d < view->base.buffer->rank; d++)
+        if (!add_factors(&base, view->base.buffer->shape[d])) return false;
+    return are_same_factors(all, &base);
+}
+
 bool is_flat_tensor(const Buffer *view)
 {
     const Buffer *const tensor = view->base.buffer;
     return view->kind == BUFFER_VIEW && view->rank > 0 && tensor->kind == BUFFER_TENSOR && tensor->rank > 0 &&
            !tensor->strided && !tensor->stride[0] && view->type == tensor->type && region_is_whole(&view->base) &&
-           (dtype_bits(view->type) >= 8 || expr_equal(view->shape[view->rank - 1], tensor->shape[tensor->rank - 1]));
+           (expr_equal(view->shape[view->rank - 1], tensor->shape[tensor->rank - 1]) ||
+            (dtype_bits(view->type) >= 8 && has_all_elements(view)));
 }
 
 bool merges_rows(const Buffer *view)

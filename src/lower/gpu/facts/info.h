@@ -16,8 +16,9 @@ typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);             // tr
 bool is_wgmma(Lowering *lo, const TileOp *op);                             // a product of that kind
 bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer); // or the same
 bool is_flow(const TileOp *op);                                            // a loop or an if
-// Another shape of a whole tensor: its elements are found as a tensor's of that shape are.
+// Another shape of all elements of a tensor: its elements are found as a tensor's of that shape are.
 bool is_flat_tensor(const Buffer *view);
+bool has_all_elements(const Buffer *view); // it is known to have as many as its base, which is whole
 // A view of all of a tensor with strides whose rows count several of its dimensions, and whose columns are the tensor's.
 bool merges_rows(const Buffer *view);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"

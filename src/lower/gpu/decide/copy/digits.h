@@ -3,16 +3,10 @@
 #ifndef KILN_LOWER_GPU_DECIDE_COPY_DIGITS_H
 #define KILN_LOWER_GPU_DECIDE_COPY_DIGITS_H
 
+#include "lower/gpu/facts/factors.h"
 #include "lower/gpu/facts/lowering.h"
 
-enum { FACTORS_MAX = 8, TERMS_MAX = 8 };
-
-// A product of numbers that the launch knows.
-typedef struct Factors {
-    int64_t constant;
-    const Expr *x[FACTORS_MAX];
-    int n;
-} Factors;
+enum { TERMS_MAX = 8 };
 
 typedef struct Digit {
     Expr *p;             // the merged index
@@ -29,10 +23,6 @@ typedef struct Terms {
     Term list[TERMS_MAX];
     int n;
 } Terms;
-
-bool add_all_factors(Factors *to, const Factors *from);
-bool are_same_factors(Factors a, const Factors *b);
-Expr *product_of(Arena *arena, const Factors *f);
 
 bool add_terms(Terms *terms, Expr *x, bool minus); // false: too many
 Expr *add_term(Arena *a, Expr *sum, const Term *term);
