@@ -135,7 +135,7 @@ for command in run build dump explain; do
     expect 2 "did you mean 'twice'?" "$kiln" $command good.tile twise
     expect 1 "kiln: 'twice' has nothing called 'BNN' to bind: it has T, BN, N; did you mean 'BN'?" "$kiln" $command good.tile BNN=3
 done
-expect 1 "nor strided; did you mean 'f16'?" "$kiln" build good.tile T=half
+expect 1 "nor unaligned; did you mean 'f16'?" "$kiln" build good.tile T=half
 expect 1 "kiln: bindings: expected NAME=VALUE" "$kiln" build good.tile N=
 expect 2 "did you mean 'simplify'?" "$kiln" dump --stage=simplfy good.tile
 expect 2 'run: --arch needs a CUDA device' "$kiln" run --arch=90 good.tile
