@@ -56,6 +56,15 @@ static void decide_tile(Lowering *lo, TileOp *op)
 
 // ---- loops and conditions
 
+// A block that may not run: its own copies are waited for in it, and a wait in it is none for those before it.
+static void decide_apart(Lowering *lo, TileOp *block)
+{
+    const bool before = lo->copies_in_flight;
+    decide_block(lo, block);
+    wait_for_copies(lo);
+    lo->copies_in_flight = before;
+}
+
 // Before Hopper the same threads copy, compute addresses for ldmatrix and hold accumulators: no step keeps addresses
 // for the next.
 void decide_body(Lowering *lo, TileOp *body)
@@ -65,8 +74,7 @@ void decide_body(Lowering *lo, TileOp *body)
         act_declare(lo, DECLARE_COORDINATES);
     }
     const int in_flight = lo->in_flight.count;
-    decide_block(lo, body);
-    wait_for_copies(lo);
+    decide_apart(lo, body);
     if (lo->in_flight.count != in_flight) wait_for_all(lo); // what was issued before the loop is waited for after it
     advance_ring_states(lo, body, -1);
 }
@@ -127,8 +135,7 @@ static void decide_while(Lowering *lo, TileOp *op)
 static void decide_branch(Lowering *lo, TileOp *block)
 {
     const int in_flight = lo->in_flight.count;
-    decide_block(lo, block);
-    wait_for_copies(lo);
+    decide_apart(lo, block);
     if (lo->in_flight.count != in_flight) wait_for_all(lo);
     advance_ring_states(lo, block, -1);
 }
