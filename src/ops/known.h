@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KNOWN_KEY_WORDS = 512, KNOWN_PLACES = 128 };
+enum { KNOWN_KEY_WORDS = 512, KNOWN_PLACES = 1024 };
 
 typedef struct KnownKey {
     int n;
