@@ -256,10 +256,10 @@ enum { IS_TIMED = false };
 enum { IS_TIMED = true };
 #endif
 
-// Quadratic growth would be 16 times. What takes no time is not measured; a machine that stutters gets more tries.
+// Quadratic growth would be 16 times. What takes no time is not measured; a machine that stutters gets three tries.
 static bool grows_as_it_should(const Growth *growth, const Target *target)
 {
-    enum { TRIES = 5, MOST = 9 };
+    enum { TRIES = 3, MOST = 9 };
     Outcome small, large;
     for (int i = 0; i < TRIES; i++) {
         small = build(&growth->shape, growth->n, target, BUILD_ALL, false);
