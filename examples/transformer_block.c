@@ -110,12 +110,23 @@ static Block block_new(void)
     return b;
 }
 
+static void drop_cache(Block *b) { kiln_free(device, b->keys.data), kiln_free(device, b->values.data); }
+
 /* Another, in which nothing of the request stands. */
 static void take_cache(Block *b)
 {
+    drop_cache(b);
     const int64_t cache[] = { PAGES, PAGE, HKV, D };
     b->keys = kiln_tensor_of(device, random_values(PAGES * PAGE * HKV * D, 1), KILN_BF16, 4, cache);
     b->values = kiln_tensor_of(device, random_values(PAGES * PAGE * HKV * D, 1), KILN_BF16, 4, cache);
+}
+
+static void block_free(Block *b)
+{
+    void *const all[] = { b->norm1.data,   b->qkv.data,  b->out.data,  b->norm2.data,
+                          b->gate_up.data, b->down.data, b->table.data };
+    drop_cache(b);
+    for (int i = 0; i < 7; i++) kiln_free(device, all[i]);
 }
 
 /* c = a weights^T + residual. */
@@ -204,6 +215,8 @@ int main(int argc, char **argv)
         block_run(&b, &token, t, &result);
     }
     must(kiln_download(device, steps, y, sizeof steps));
+    block_free(&b), kiln_free(device, x), kiln_free(device, y), kiln_free(device, ty.data);
+    kiln_ops_close(ops), kiln_device_close(device);
     for (int i = 0; i < TOKENS * E; i++) {
         off += pow(float_of(whole[i]) - float_of(steps[i]), 2);
         size += pow(float_of(whole[i]), 2);
