@@ -14,6 +14,12 @@ enum {
     ROWS_MAX = 1 << 30, // of a sequence
     SCORED_BLOCKS_MAX = 16384,
     SPLITS_MAX = 65536,
+    ESTIMATE_KEYS = 1024, // of a share, at least
+    ESTIMATE_SHARES_MAX = 16,
+    VERTICAL_SLASH_BLOCK = 64,
+    VERTICAL_SLASH_ROWS = 1 << 20,
+    LISTED_MAX = 65536, // columns
+    DIAGONALS_MAX = 4096,
     TYPES_MASK = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_BOOL,
 };
 
@@ -286,4 +292,130 @@ kiln_status kiln_block_mask(kiln_ops *ops, kiln_stream *stream, const kiln_block
     call_add(&call, KILN_INT(a->whole_rows));
     call_add(&call, KILN_FLOAT(a->threshold));
     return call_run(&call, stream, NULL, 0);
+}
+
+// ---- vertical-slash attention
+
+static kiln_status check_listed(const Call *call, const char *name, const char *what, int64_t most)
+{
+    const int64_t n = call_extent(call, what);
+    return n >= 1 && n <= most ? KILN_OK
+                               : call_fail(call, KILN_UNSUPPORTED,
+                                           "dimension 2 of '%s' is %" PRId64 ", expected 1 to %" PRId64, name, n, most);
+}
+
+static kiln_status check_lists(Call *call)
+{
+    kiln_status status = check_listed(call, "vertical", "columns", LISTED_MAX);
+    if (!status) status = check_listed(call, "slash", "diagonals", DIAGONALS_MAX);
+    if (!status && call_extent(call, "S") >= VERTICAL_SLASH_ROWS)
+        status = call_fail(call, KILN_UNSUPPORTED, "dimension 1 of 'q' is %" PRId64 ", expected less than %d",
+                           call_extent(call, "S"), VERTICAL_SLASH_ROWS);
+    return status;
+}
+
+// Tensor i, [B][H][n], as the [B * H][n] that kernels select into.
+static void take_flat(Call *call, int i)
+{
+    kiln_tensor flat = *call->tensors[i];
+    flat.rank = 2;
+    flat.shape[0] *= flat.shape[1], flat.shape[1] = flat.shape[2];
+    flat.strides[0] = flat.strides[1], flat.strides[1] = flat.strides[2];
+    call->tensors[i] = call_keep(call, &flat);
+}
+
+static kiln_status prepare_estimate(Call *call, const kiln_vertical_slash_estimate_args *a)
+{
+    double scale = 0, unused = 0;
+    // clang-format off
+    const Want wants[] = {
+        { IN,  "q",        a->q,        TYPES_16,      "Q[B][S][H][D]" },
+        { IN,  "k",        a->k,        0,             "K[B][S][HKV][D]" },
+        { OUT, "vertical", a->vertical, 1 << KILN_I32, "[B][H][columns]" },
+        { OUT, "slash",    a->slash,    1 << KILN_I32, "[B][H][diagonals]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) call_bind(call, "DV", call_extent(call, "D"), "q");
+    if (!status) status = attention_options(call, 0, NULL, &unused);
+    if (!status) status = call_scale(call, a->scale, 1, &scale);
+    if (!status) status = check_lists(call);
+    if (status) return status;
+    take_flat(call, 2);
+    take_flat(call, 3);
+    const int64_t shares = blocks_of(call_extent(call, "S"), ESTIMATE_KEYS);
+    status = call_kernel(call, "sparse/vertical_slash_lists.tile", "vertical_slash_estimate",
+                         "T=%s, D=%d, NV=%d, NS=%d", kiln_type_name(a->q->type), (int)call_extent(call, "D"),
+                         (int)call_extent(call, "columns"), (int)call_extent(call, "diagonals"));
+    if (status) return status;
+    call_add(call, KILN_INT(shares < 1 ? 1 : least(shares, ESTIMATE_SHARES_MAX)));
+    call_add(call, KILN_FLOAT(scale));
+    return KILN_OK;
+}
+
+kiln_status kiln_vertical_slash_estimate_workspace_size(kiln_ops *ops, const kiln_vertical_slash_estimate_args *a,
+                                                        size_t *bytes)
+{
+    Call call;
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_vertical_slash_estimate_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_estimate(&call, a);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_vertical_slash_estimate(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_estimate_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_vertical_slash_estimate", ops, a, sizeof *a);
+    if (!status) status = prepare_estimate(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+}
+
+static int power_over(int64_t n, int first)
+{
+    int power = first;
+    while (power < n) power *= 2;
+    return power;
+}
+
+static kiln_status prepare_vertical_slash(Call *call, const kiln_vertical_slash_args *a)
+{
+    double scale = 0;
+    // clang-format off
+    const Want wants[] = {
+        { IN,  "q",        a->q,        TYPES_16,      "Q[B][S][H][D]" },
+        { IN,  "k",        a->k,        0,             "K[B][S][HKV][D]" },
+        { IN,  "v",        a->v,        0,             "V[B][S][HKV][D]" },
+        { IN,  "vertical", a->vertical, 1 << KILN_I32, "VERTICAL[B][H][columns]" },
+        { IN,  "slash",    a->slash,    1 << KILN_I32, "SLASH[B][H][diagonals]" },
+        { OUT, "out",      a->out,      0,             "O[B][S][H][D]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) call_bind(call, "DV", call_extent(call, "D"), "q");
+    if (!status) status = attention_options(call, 0, a->scale, &scale);
+    if (!status) status = check_lists(call);
+    if (status) return status;
+    status = call_kernel(call, "sparse/vertical_slash_lists.tile", "vertical_slash_attention",
+                         "T=%s, D=%d, CELLS=%d, MS=%d", kiln_type_name(a->q->type), (int)call_extent(call, "D"),
+                         power_over(call_extent(call, "S") / VERTICAL_SLASH_BLOCK + 2, 64),
+                         power_over(call_extent(call, "diagonals"), 64));
+    if (!status) call_add(call, KILN_FLOAT(scale));
+    return status;
+}
+
+kiln_status kiln_vertical_slash_workspace_size(kiln_ops *ops, const kiln_vertical_slash_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, "kiln_vertical_slash_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_vertical_slash(&call, a);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_vertical_slash(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_vertical_slash", ops, a, sizeof *a);
+    if (!status) status = prepare_vertical_slash(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

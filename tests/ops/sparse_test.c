@@ -294,6 +294,84 @@ static void masks_of_scores(void **state)
     }
 }
 
+// ---- vertical-slash attention
+
+// The lists are found again in double precision: what is listed has at least the weight of what is not.
+static void expect_largest(const char *what, const Array *list, int row, int n, const double *scores, int rows)
+{
+    double lowest = INFINITY;
+    bool *const is_listed = calloc((size_t)rows, sizeof *is_listed);
+    for (int i = 0; i < n; i++) {
+        const int at = (int)get(list, row * n + i);
+        if (at < 0 || at >= rows || is_listed[at] || (i && at < get(list, row * n + i - 1)))
+            fail_msg("place %d of %s of head %d is %d", i, what, row, at);
+        is_listed[at] = true;
+        if (scores[at] < lowest) lowest = scores[at];
+    }
+    for (int i = 0; i < rows; i++)
+        if (!is_listed[i] && scores[i] > lowest + 1e-4)
+            fail_msg("%d is not among the %s of head %d: %g, and %g is", i, what, row, scores[i], lowest);
+    free(is_listed);
+}
+
+static void expect_estimate(const Array *q, const Array *k, const Array *vertical, const Array *slash, int head)
+{
+    enum { S = 200, D = 64 };
+    double column[S] = { 0 }, diagonal[S] = { 0 }, w[S];
+    const double *const qs = values(q), *const ks = values(k);
+    for (int i = S - 64; i < S; i++) {
+        double sum = 0;
+        for (int j = 0; j <= i; j++) sum += w[j] = exp(dot(qs + (i * 2 + head) * D, ks + j * D, D));
+        for (int j = 0; j <= i; j++) column[j] += w[j] / sum, diagonal[i - j] += w[j] / sum;
+    }
+    for (int i = 0; i < 30; i++) column[i] = diagonal[i] = INFINITY;
+    expect_largest("columns", vertical, head, 60, column, S);
+    expect_largest("diagonals", slash, head, 40, diagonal, S);
+}
+
+static void vertical_slash(void **state)
+{
+    seed(7);
+    Array *const q = ARRAY(KILN_F16, 1, 200, 2, 64), *const k = ARRAY(KILN_F16, 1, 200, 1, 64);
+    Array *const v = random_array(ARRAY(KILN_F16, 1, 200, 1, 64)), *const out = ARRAY(KILN_F16, 1, 200, 2, 64);
+    Array *const vertical = ARRAY(KILN_I32, 1, 2, 60), *const slash = ARRAY(KILN_I32, 1, 2, 40);
+    fill_random(q, -0.5, 0.5);
+    fill_random(k, -0.5, 0.5);
+    kiln_vertical_slash_estimate_args e = {
+        .q = &q->tensor, .k = &k->tensor, .vertical = &vertical->tensor, .slash = &slash->tensor
+    };
+    assert_ok(kiln_vertical_slash_estimate_workspace_size(ops, &e, &e.workspace_bytes));
+    e.workspace = bytes_new(e.workspace_bytes)->tensor.data;
+    assert_ok(kiln_vertical_slash_estimate(ops, NULL, &e));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(vertical);
+    array_fetch(slash);
+    expect_estimate(q, k, vertical, slash, 0);
+    expect_estimate(q, k, vertical, slash, 1);
+
+    Array *const spread = array_spread(q, true);
+    kiln_vertical_slash_args a = { .q = &spread->tensor,
+                                   .k = &k->tensor,
+                                   .v = &v->tensor,
+                                   .vertical = &vertical->tensor,
+                                   .slash = &slash->tensor,
+                                   .out = &out->tensor };
+    assert_ok(kiln_vertical_slash_workspace_size(ops, &a, &a.workspace_bytes));
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    assert_ok(kiln_vertical_slash(ops, NULL, &a));
+    assert_ok(kiln_stream_wait(device, NULL));
+    const kiln_tensor *const expected = host_result(out);
+    const kiln_arg args[] = { host_arg(q),     host_arg(k),           host_arg(v),        host_arg(vertical),
+                              host_arg(slash), KILN_TENSOR(expected), KILN_FLOAT(1.0 / 8) };
+    run_reference("sparse/vertical_slash_lists.tile", "vertical_slash_attention", "T=f32, D=64", args, 7);
+    array_fetch(out);
+    assert_close("out", out, numbers(expected), close_enough);
+    REFUSED(kiln_vertical_slash(ops, NULL, &a), a, a.vertical = &q->tensor, KILN_BAD_TYPE,
+            "kiln_vertical_slash: 'vertical' is a tensor of f16, expected i32");
+    REFUSED(kiln_vertical_slash(ops, NULL, &a), a, a.scale = &(double){ -1 }, KILN_BAD_ARGUMENT, "'scale' is -1");
+    REFUSED(kiln_vertical_slash_estimate(ops, NULL, &e), e, e.slash = NULL, KILN_BAD_ARGUMENT, "'slash' is null");
+}
+
 // ---- refusals
 
 static void refused_prefill(void **state)
@@ -368,6 +446,7 @@ int main(void)
         cmocka_unit_test_teardown(decoding_by_mask, free_arrays),
         cmocka_unit_test_teardown(paged_decoding_by_list, free_arrays),
         cmocka_unit_test_teardown(masks_of_scores, free_arrays),
+        cmocka_unit_test_teardown(vertical_slash, free_arrays),
         cmocka_unit_test_teardown(refused_prefill, free_arrays),
         cmocka_unit_test_teardown(refused_decoding, free_arrays),
     };

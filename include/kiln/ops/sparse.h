@@ -101,6 +101,45 @@ typedef struct kiln_block_mask_args {
 
 KILN_API kiln_status kiln_block_mask(kiln_ops *ops, kiln_stream *stream, const kiln_block_mask_args *args);
 
+/* ---- vertical-slash attention: causal, over some columns of keys and some diagonals (the pairs of a query and the key so many
+ * before it), which are found from the last 64 queries. D = DV; bf16 or f16. A block of 64 queries takes the listed columns and,
+ * in blocks of 64 keys, what the listed diagonals reach from it: every key up to the query's own once. List diagonal 0, or a
+ * block of queries may see no key near itself */
+
+typedef struct kiln_vertical_slash_estimate_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   [B][S][H][D] */
+    const kiln_tensor *k;            /* in   [B][S][HKV][D] */
+    const kiln_tensor *vertical;     /* out  i32 [B][H][columns]: the columns with the largest sums of weights of the last 64
+                                      *      queries, the first 30 among them; ascending, -1 behind all there are */
+    const kiln_tensor *slash;        /* out  i32 [B][H][diagonals]: likewise, the nearest 30 among them */
+    const double *scale;             /* of the scores that the weights are made from, > 0; NULL: 1, as in the authors' program */
+    void   *workspace;               /* kiln_vertical_slash_estimate_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_vertical_slash_estimate_args;
+
+KILN_API kiln_status kiln_vertical_slash_estimate_workspace_size(kiln_ops *ops, const kiln_vertical_slash_estimate_args *args,
+                                                                 size_t *bytes);
+KILN_API kiln_status kiln_vertical_slash_estimate(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_estimate_args *args);
+
+typedef struct kiln_vertical_slash_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   [B][S][H][D], at most 2^20 - 64 rows */
+    const kiln_tensor *k;            /* in   [B][S][HKV][D] */
+    const kiln_tensor *v;            /* in   [B][S][HKV][D] */
+    const kiln_tensor *vertical;     /* in   i32 [B][H][columns], ascending, none twice; numbers outside of 0 .. S-1 (-1) count for
+                                      *      nothing, wherever they stand */
+    const kiln_tensor *slash;        /* in   i32 [B][H][diagonals], likewise; at most 4096 */
+    const kiln_tensor *out;          /* out  [B][S][H][D] */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
+    void   *workspace;               /* kiln_vertical_slash_workspace_size bytes: for each block of 64 queries and each head i32 for
+                                      * all columns and diagonals */
+    size_t  workspace_bytes;
+} kiln_vertical_slash_args;
+
+KILN_API kiln_status kiln_vertical_slash_workspace_size(kiln_ops *ops, const kiln_vertical_slash_args *args, size_t *bytes);
+KILN_API kiln_status kiln_vertical_slash(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_args *args);
+
 #ifdef __cplusplus
 }
 #endif
