@@ -183,6 +183,26 @@ static void masks_and_lists_agree(void **state)
     for (int64_t i = 0; i < count(again); i++) assert_true(get(again, i) == get(t.out, i));
 }
 
+// Without keys, and without queries.
+static void nothing_to_see(void **state)
+{
+    Prefill t = { .q = random_array(ARRAY(KILN_F16, 1, 70, 1, 64)),
+                  .k = ARRAY(KILN_F16, 1, 0, 1, 64),
+                  .v = ARRAY(KILN_F16, 1, 0, 1, 64),
+                  .mask = ARRAY(KILN_U8, 1, 1, 2, 0),
+                  .out = ARRAY(KILN_F16, 1, 70, 1, 64),
+                  .lse = ARRAY(KILN_F32, 1, 1, 70) };
+    kiln_block_sparse_args a = args_of(&t);
+    run(&a);
+    array_fetch(t.out);
+    array_fetch(t.lse);
+    for (int64_t i = 0; i < count(t.out); i++) assert_true(get(t.out, i) == 0);
+    for (int64_t i = 0; i < count(t.lse); i++) assert_true(get(t.lse, i) == -INFINITY);
+    t.q = ARRAY(KILN_F16, 1, 0, 1, 64), t.out = ARRAY(KILN_F16, 1, 0, 1, 64), t.lse = ARRAY(KILN_F32, 1, 1, 0);
+    a = args_of(&t);
+    run(&a);
+}
+
 // ---- decoding
 
 typedef struct Decoding {
@@ -443,6 +463,7 @@ int main(void)
         cmocka_unit_test_teardown(prefill_by_mask, free_arrays),
         cmocka_unit_test_teardown(packed_prefill_by_list, free_arrays),
         cmocka_unit_test_teardown(masks_and_lists_agree, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_see, free_arrays),
         cmocka_unit_test_teardown(decoding_by_mask, free_arrays),
         cmocka_unit_test_teardown(paged_decoding_by_list, free_arrays),
         cmocka_unit_test_teardown(masks_of_scores, free_arrays),
