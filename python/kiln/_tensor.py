@@ -219,8 +219,8 @@ def _make_capsule(tensor: Tensor, versioned: bool) -> Any:
 
 # Names of element types of PyTorch, and of NumPy with the types that ml_dtypes adds. Packed types have several elements in one.
 _NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3",
-          "float8_e5m2": "e5m2", "float8_e8m0fnu": "e8m0", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint64": "u64",
-          "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool"}
+          "float8_e5m2": "e5m2", "float8_e8m0fnu": "e8m0", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
+          "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool"}
 
 
 class _Torch:
