@@ -11,11 +11,22 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import __main__
 from ._library import Error
 from ._program import Program, _value_text, kernels_folders
 
 File = Union[str, os.PathLike, Program]
+
+
+def find_command() -> str:
+    """The command's file: in the package, or in the source tree; beside the library that $KILN_LIBRARY names, if it names one."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    places = [os.path.join(package, "native", "bin", "kiln"), os.path.join(package, "..", "..", "build", "kiln")]
+    if os.environ.get("KILN_LIBRARY"):
+        places.insert(0, os.path.join(os.path.dirname(os.environ["KILN_LIBRARY"]), "kiln"))
+    for place in places:
+        if os.access(place, os.X_OK) and os.path.isfile(place):
+            return os.path.abspath(place)
+    raise Error("not found", "the command is not there: install the wheel, or build the source tree with 'make'")
 
 
 def _path_of(file: File) -> str:
@@ -31,7 +42,7 @@ def _path_of(file: File) -> str:
 def _run(arguments: Sequence[str], progress: bool = False, failures: Tuple[int, ...] = ()) -> str:
     """What the command prints. Error: it ended with something else than 0 or one of `failures`."""
     stderr = None if progress and sys.stderr.isatty() else subprocess.PIPE      # it draws its progress on terminals
-    done = subprocess.run([__main__.find_command(), *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True,
+    done = subprocess.run([find_command(), *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True,
                           encoding="utf-8", errors="replace")
     if done.returncode != 0 and done.returncode not in failures:
         text = (done.stderr or done.stdout or "").strip()
