@@ -226,12 +226,13 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
 
 def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
                      mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
-                     scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+                     scale: Optional[float] = None, softcap: float = 0, return_lse: bool = False,
+                     stream: Any = None) -> Any:
     """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
 
     q         T [B][H][D], k T [B][S][HKV][D], v T [B][S][HKV][DV]
     mask      u8 [B][S][HKV]: 0 masks the key; lengths i32 [B]: how many of the S keys each request has; or None
-    splits    into how many parts the keys are split; 0: as many as fill the device
+    splits    into how many parts the keys are split; 0: as many as fill the device; softcap as for `attention`
     Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
     """
     call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths)
@@ -240,7 +241,7 @@ def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, 
     wanted = return_lse or lse is not None
     if wanted:
         lse = call.output("lse", lse, (batch, heads), "f32")
-    call.set(splits=splits, scale=scale)
+    call.set(splits=splits, scale=scale, softcap=softcap)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 

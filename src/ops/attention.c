@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0]->type); }
 
@@ -390,6 +391,7 @@ static int64_t choose_splits(const Call *call)
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
+    char cap[32] = ""; // a constant of the kernel: models have one
     // clang-format off
     const Want wants[] = {
         { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
@@ -408,11 +410,13 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
                            "the device",
                            a->splits);
+    if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
+    if (a->softcap > 0) snprintf(cap, sizeof cap, ", CAP=%.9g", (double)(float)a->softcap);
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, LACKS(a->mask, "Mask"),
+                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap, LACKS(a->mask, "Mask"),
                          LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));

@@ -177,6 +177,7 @@ typedef struct kiln_attention_decode_args {
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     void   *workspace;               /* kiln_attention_decode_workspace_size bytes */
     size_t  workspace_bytes;
+    double  softcap;                 /* > 0; 0: none */
 } kiln_attention_decode_args;
 
 KILN_API kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *args, size_t *bytes);
