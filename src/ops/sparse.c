@@ -213,14 +213,24 @@ static kiln_status check_decode(Call *call, const kiln_block_sparse_decode_args 
     return status;
 }
 
-// Shares as those of a cache of as many keys as the blocks that may be taken hold. A multiprocessor has three at a time.
+// As many shares as a GPU runs at a time, of some steps each: what bounds them is memory. On the CPU as those of a cache of as
+// many keys as the blocks that may be taken hold.
 static int64_t choose_splits(const Call *call, const kiln_block_sparse_decode_args *a, int block)
 {
+    enum { FEW_HEADS = 16, SMALL_HEADS = 256, AT_ONCE = 3, STEPS_MIN = 4 }; // as the kernel has it, but for the last
     const int64_t places = a->mask ? call_extent(call, "key blocks") : call_extent(call, "places");
-    const bool two = call_extent(call, "D") + call_extent(call, "DV") <= 256;
-    const int64_t splits =
-        attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), places * block, two);
-    return places > 0 ? least(splits, places) : 1;
+    const int64_t HKV = call_extent(call, "HKV"), tiles = call_extent(call, "B") * HKV, keys = places * block;
+    int64_t splits = 1;
+    if (ops_on_cpu(call->ops)) {
+        splits = attention_splits(call->ops, tiles, keys, false);
+    } else if (tiles > 0) {
+        const bool is_small = call_extent(call, "H") / HKV <= FEW_HEADS &&
+                              call_extent(call, "D") + call_extent(call, "DV") <= SMALL_HEADS;
+        const int64_t steps = keys / (block < SPLITS_GPU_KEYS ? block : SPLITS_GPU_KEYS);
+        splits = least((is_small ? AT_ONCE : 1) * ops_processors(call->ops) / tiles, steps / STEPS_MIN);
+    }
+    splits = least(splits, places);
+    return splits > 1 ? splits : 1;
 }
 
 static kiln_status prepare_decode(Call *call, const kiln_block_sparse_decode_args *a)
