@@ -691,6 +691,9 @@ pub struct kiln_gemm_args {
     pub a_scales: *const kiln_tensor,
     pub b_scales: *const kiln_tensor,
     pub precision: kiln_precision,
+    pub up: *const kiln_tensor,
+    pub up_scales: *const kiln_tensor,
+    pub up_bias: *const kiln_tensor,
 }
 
 impl Default for kiln_gemm_args {

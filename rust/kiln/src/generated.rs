@@ -1070,6 +1070,12 @@ pub struct GemmArgs<'a> {
     /// `` in f32 [Z][N]; NULL: 1. Not with c of i32 or f64 ``
     pub b_scales: Option<&'a Tensor>,
     pub precision: Precision,
+    /// `` in as b; NULL: no pair. Not with c of i32 ``
+    pub up: Option<&'a Tensor>,
+    /// `` in f32 [Z][N]; NULL: 1 ``
+    pub up_scales: Option<&'a Tensor>,
+    /// `` in [N]; NULL: none ``
+    pub up_bias: Option<&'a Tensor>,
 }
 
 impl GemmArgs<'_> {
@@ -1090,6 +1096,9 @@ impl GemmArgs<'_> {
             a_scales: tensor(self.a_scales, held),
             b_scales: tensor(self.b_scales, held),
             precision: self.precision as u32,
+            up: tensor(self.up, held),
+            up_scales: tensor(self.up_scales, held),
+            up_bias: tensor(self.up_bias, held),
             ..Default::default()
         }
     }
