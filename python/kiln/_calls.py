@@ -6,10 +6,10 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_void_p, pointer
+from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p, pointer
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._library import TYPE_NAMES, TYPES, Error, TensorStruct, build_options, check, error_of, lib, open_device
+from ._library import TYPE_NAMES, TYPES, Error, build_options, check, error_of, lib, open_device
 from ._program import _value_text
 from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspace
 
@@ -93,7 +93,7 @@ class MlaShape(ctypes.Structure):
 
 
 class MlaPlanStruct(ctypes.Structure):
-    _fields_ = [("shape", MlaShape), ("parts", TensorStruct), ("firsts", TensorStruct)]
+    _fields_ = [("opaque", c_uint64 * 16)]
 
 
 _POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct))

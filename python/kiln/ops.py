@@ -368,7 +368,9 @@ class MlaPlan:
         self.memory = memory
 
     def __repr__(self) -> str:
-        shape = self.struct.shape
+        shape = MlaShape()
+        lib.kiln_mla_plan_shape.argtypes = [ctypes.POINTER(MlaPlanStruct), ctypes.POINTER(MlaShape)]
+        check(lib.kiln_mla_plan_shape(self.struct, shape))
         return "kiln.ops.MlaPlan(%s)" % ", ".join("%s=%d" % (name, getattr(shape, name)) for name, _ in shape._fields_)
 
 

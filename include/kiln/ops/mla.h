@@ -17,9 +17,8 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
- * Memory for the largest batch serves every smaller one with the same queries and heads: a plan takes
- *     32 * partitions + 4 * (batch + 1) bytes, and 4 * batch more with topk, each of these rounded up to 256;
- * and the workspace of a decoding call
+ * Memory is sized once, for the largest batch: the same bytes serve every smaller one with the same other fields of the shape.
+ * kiln_mla_plan_size says what a plan takes, and kiln_mla_workspace_size what a decoding call with it takes, dense or sparse:
  *     (batch + partitions) * queries * query_heads * 2048 bytes, and as many * 4, both rounded up to 256.
  * The number of partitions does not depend on the batch.
  *
@@ -69,16 +68,18 @@ typedef struct kiln_mla_shape {
     int64_t partitions;              /* number of parts of equal cost; 0: as many as fill the device */
 } kiln_mla_shape;
 
-/* A plan. Its data is in the caller's device memory, which must not change until the last call that uses the plan has run;
- * the struct itself may be copied. */
+/* A plan: opaque. It is made by kiln_mla_plan_make alone, may be copied, and needs no freeing; all zero it is none. What the
+ * device reads of it is in the memory that the caller gave, which must not change until the last call that uses the plan has
+ * run. */
 typedef struct kiln_mla_plan {
-    kiln_mla_shape shape;            /* with defaults filled in */
-    kiln_tensor    parts;            /* i32 [partitions][8] */
-    kiln_tensor    firsts;           /* i32 [batch + 1]: splits of the requests before */
+    uint64_t opaque[16];
 } kiln_mla_plan;
 
-/* Bytes of device memory that a plan of this shape takes. */
+/* Bytes of device memory that a plan of this shape takes, and those of a smaller batch. */
 KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
+/* Bytes of workspace that decoding with a plan of this shape takes, and of a smaller batch: what kiln_mla_decode_workspace_size
+ * and kiln_mla_decode_sparse_workspace_size say, before there is a plan. Nothing is built. */
+KILN_API kiln_status kiln_mla_workspace_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
 
 typedef struct kiln_mla_plan_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -94,6 +95,8 @@ typedef struct kiln_mla_plan_args {
 /* Queues one or two small kernels that compute a plan, and fills *plan, which calls queued later on the same stream may use.
  * In a captured graph each replay computes the plan again, for the lengths at that time. */
 KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *args, kiln_mla_plan *plan);
+/* The shape that a plan was made for, with its defaults filled in: the number of partitions, one key head. */
+KILN_API kiln_status kiln_mla_plan_shape(const kiln_mla_plan *plan, kiln_mla_shape *shape);
 
 /* ---- dense decoding over a paged cache */
 
