@@ -238,6 +238,36 @@ class Small(unittest.TestCase):
         self.assertEqual(out.shape, (1, 3, 4, 16))
         near(out[0, 1, 1], np.einsum("yxc,yxcf->f", image[0, 1:4, 1:4], taps), 1e-4)
 
+    def test_indexed_attention(self):
+        queries, keys, heads, topk = 3, 40, 8, 8
+        code = np.array([0, 0x38, 0x40, 0xb8], "u1")                            # 0, 1, 2, -1 as e4m3
+        value = np.array([0, 1, 2, -1], "f4")
+        at_q, at_k = random.integers(0, 4, (queries, 8, 32)), random.integers(0, 4, (keys, 32))
+        q8, k8 = kiln.tensor(code[at_q], "e4m3"), kiln.tensor(code[at_k], "e4m3")
+        scales, weights = abs(normal(keys)) + 0.5, normal(queries, 8)
+        starts, ends = np.array([0, 5, 9], "i4"), np.array([keys, 30, 13], "i4")
+        logits = ops.indexer_logits(q8, k8, scales, weights, starts=starts, ends=ends)
+        expected = np.einsum("qhk,qh,k->qk", np.maximum(np.einsum("qhd,kd->qhk", value[at_q], value[at_k]), 0), weights, scales)
+        near(ops.indexer_scores(*(kiln.tensor(np.asarray(x)[None], "e4m3") for x in (q8, k8)), scales[None], weights[None])[0],
+             expected, 1e-4)
+        columns = np.arange(keys)
+        expected[(columns < starts[:, None]) | (columns >= ends[:, None])] = -np.inf
+        near(logits, expected, 1e-4)
+        dirty = np.where(np.isinf(expected), 7, expected).astype("f4")
+        np.testing.assert_array_equal(np.isinf(ops.clean_logits(dirty, starts=starts, ends=ends)), np.isinf(expected))
+        indices = ops.topk_select(logits, topk, starts=starts, ends=ends)
+        for row, taken, n in zip(np.asarray(logits), indices, (8, 8, 4)):
+            np.testing.assert_array_equal(taken[:n], np.sort(np.argsort(-row, kind="stable")[:n]))
+            self.assertTrue((taken[n:] == -1).all())
+        q, kv = (kiln.tensor((normal(*shape).view("u4") >> 16).astype("u2"), "bf16") for shape in ((queries, heads, 576), (keys, 576)))
+        chosen = np.zeros((queries, topk), "i4")
+        out, most, lse = ops.indexed_attention(q8, k8, scales, weights, q, kv, topk, starts=starts, ends=ends, indices=chosen)
+        np.testing.assert_array_equal(chosen, indices)
+        parts = ops.mla_prefill_sparse(q, kv, indices)
+        for got, part in zip((out, most, lse), parts):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(part))
+
+
 
 class Structs(unittest.TestCase):
     """Each struct has the fields that its header says, in that order."""

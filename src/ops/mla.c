@@ -537,6 +537,7 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
         { IN,          "indices",      indices,         1 << KILN_I32,  "INDEX[S][topk]" },
         { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
         { IN_OPTIONAL,  "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "LIMIT[S]" },
+        { IN_OPTIONAL,  "ends",         a->ends,         1 << KILN_I32,  "END[S]" },
         { OUT,          "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
         { OUT_OPTIONAL, "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
         { OUT_OPTIONAL, "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
@@ -550,9 +551,9 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%-s%-s%-s%-s", (int)D,
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%-s%-s%-s%-s%-s", (int)D,
                              a->base2 ? "true" : "false", LACKS(a->sink, "SINK"), LACKS(a->topk_lengths, "LIMIT"),
-                             LACKS(a->max_logits, "TOP"), LACKS(a->lse, "LSE"));
+                             LACKS(a->ends, "END"), LACKS(a->max_logits, "TOP"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);

@@ -220,6 +220,8 @@ typedef struct kiln_mla_prefill_sparse_args {
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     bool   base2;                    /* max_logits and lse in base 2, times log2(e), and lse -infinity for a row without keys: as
                                       * FlashMLA returned them until 2026 */
+    const kiln_tensor *ends;         /* in   i32 [S]: rows of kv from ends[s] on are masked for query s, as in causal attention over
+                                      *      lists that may name later rows; NULL: none is */
 } kiln_mla_prefill_sparse_args;
 
 KILN_API kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_prefill_sparse_args *args);
