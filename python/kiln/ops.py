@@ -32,7 +32,7 @@ __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "atte
            "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_forward", "gdn_step", "gemm",
            "hadamard", "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm",
            "linear_attention", "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode",
-           "mla_append", "mla_decode", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse",
+           "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse",
            "mla_quantize", "mla_slots", "paged_append", "paged_attention", "paged_slots", "rms_norm",
            "rotary_embedding", "softmax", "topk_select"]
 
@@ -459,6 +459,27 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
     call.set(plan=ctypes.pointer(plan.struct), round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
+
+
+def mla_decode_contiguous(q: Array, q_rotary: Array, cache: Array, rotary_cache: Array, out: Optional[Array] = None,
+                          lse: Optional[Array] = None, *, lengths: Optional[Array] = None, splits: int = 0,
+                          scale: Optional[float] = None, return_lse: bool = True, stream: Any = None) -> Any:
+    """Latent decoding over contiguous caches, one new token of each request, latent and rotary parts in tensors of their own.
+
+    q         bf16 or f16 [B][H][512], q_rotary [B][H][64]; cache [B][S][512], rotary_cache [B][S][64], or [B][S][1][...]
+    lengths   i32 [B]: keys of each request; None: S; splits: 0: as many as fill the device; scale: None: 1/sqrt(576)
+    Returns (out, lse): as q [B][H][512], f32 [B][H], natural; where return_lse is False, and `lse` is not given, out alone.
+    """
+    call = Call("kiln_mla_decode_contiguous", "kiln_mla_decode_contiguous_args", q=q, q_rotary=q_rotary, cache=cache,
+                rotary_cache=rotary_cache, lengths=lengths)
+    batch, heads = call.extents("q", 2)
+    out = call.output("out", out, (batch, heads, 512), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (batch, heads), "f32")
+    call.set(splits=splits, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
 
 
 def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array] = None,

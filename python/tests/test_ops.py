@@ -168,6 +168,16 @@ class Latent(unittest.TestCase):
             near(out[b].astype("f4"), expected, 4e-3), near(lse[b], sums, 2e-3)
         np.testing.assert_array_equal(ops.mla_decode(plan, q, cache, table, lengths, return_lse=False), out)
 
+    def test_contiguous_caches(self):
+        lengths, heads, size = np.array([30, 7], "i4"), 16, 30
+        q, q_rotary, cache, rotary = (normal(*s).astype("f2") / 4 for s in ((2, heads, 512), (2, heads, 64), (2, size, 512), (2, size, 64)))
+        out, lse = ops.mla_decode_contiguous(q, q_rotary, cache, rotary, lengths=lengths)
+        for b, n in enumerate(lengths):
+            keys = np.concatenate([cache[b, :n], rotary[b, :n]], 1).astype("f4")[:, None]
+            queries = np.concatenate([q[b], q_rotary[b]], 1).astype("f4")[None]
+            expected, sums = attention(queries, keys, keys[..., :512])
+            near(out[b].astype("f4"), expected[0], 4e-3), near(lse[b], sums[:, 0], 2e-3)
+
     def test_lists_of_rows(self):
         rows, heads = normal(1, 32, 576).astype("f2"), 16
         cache = ops.mla_quantize(rows[0], np.zeros((2, 16, 656), "u1"))

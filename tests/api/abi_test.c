@@ -94,6 +94,7 @@ static void sizes_of_latent_arguments(void **state)
     CHECK_SIZES(kiln_mla_plan_args, "kiln_mla_plan_make", kiln_mla_plan_make(ops, NULL, &args, &plan));
     CHECK_CALL(kiln_mla_decode_args, kiln_mla_decode);
     CHECK_CALL(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse);
+    CHECK_CALL(kiln_mla_decode_contiguous_args, kiln_mla_decode_contiguous);
     CHECK_CALL(kiln_mla_slots_args, kiln_mla_slots);
     CHECK_CALL(kiln_mla_append_args, kiln_mla_append);
     CHECK_CALL(kiln_mla_quantize_args, kiln_mla_quantize);
@@ -105,6 +106,7 @@ static void sizes_of_latent_arguments(void **state)
     CHECK_CALL(kiln_topk_select_args, kiln_topk_select);
     CHECK_CALL(kiln_indexed_attention_args, kiln_indexed_attention);
     CHECK_WORKSPACE(kiln_indexed_attention_args, kiln_indexed_attention_workspace_size);
+    CHECK_WORKSPACE(kiln_mla_decode_contiguous_args, kiln_mla_decode_contiguous_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_args, kiln_mla_decode_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse_workspace_size);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mla.h - multi-head latent attention: decoding over a paged cache, dense or over a list of slots for each token, filling
- * such caches, and prefill over lists.
+ * such caches, decoding over a contiguous cache, and prefill over lists.
  *
  * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). In sparse
  * decoding and prefill it may also be 512 values, all of them key and value. With
@@ -36,7 +36,8 @@
  * A scale is a pointer, so that no number stands for the default: `.scale = &(double){ 0.1 }`. It is read during the call.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
- * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, fp8_format.tile, cache.tile and prefill.tile.
+ * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, fp8_format.tile, cache.tile, decode_contiguous.tile
+ * and prefill.tile.
  */
 #ifndef KILN_OPS_MLA_H
 #define KILN_OPS_MLA_H
@@ -201,6 +202,31 @@ typedef struct kiln_mla_dequantize_args {
 } kiln_mla_dequantize_args;
 
 KILN_API kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *args);
+
+/* ---- decoding over a contiguous cache, one new token of each request, latent and rotary parts in tensors of their own
+ *
+ * A key is 512 latent values, which are also its value, and 64 rotary ones:
+ *     s[t] = scale * (<q, cache[t]> + <q_rotary, rotary_cache[t]>),   out = sum over t of softmax(s)[t] * cache[t] */
+
+typedef struct kiln_mla_decode_contiguous_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   bf16 or f16 [B][H][512] */
+    const kiln_tensor *q_rotary;     /* in   as q [B][H][64] */
+    const kiln_tensor *cache;        /* in   as q [B][S][512]; a key head of 1 may stand before the last dimension, here and in */
+    const kiln_tensor *rotary_cache; /* in   as q [B][S][64] */
+    const kiln_tensor *lengths;      /* in   i32 [B]: keys of each request, the first ones; what comes after them is not looked at.
+                                      *      One below 0 is 0, one past S is S. NULL: S */
+    const kiln_tensor *out;          /* out  as q [B][H][512] */
+    const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
+    int64_t splits;                  /* into how many shares the keys are split, 1 to 65536; 0: as many as fill the device */
+    const double *scale;             /* > 0; NULL: 1/sqrt(576) */
+    void   *workspace;               /* kiln_mla_decode_contiguous_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_mla_decode_contiguous_args;
+
+KILN_API kiln_status kiln_mla_decode_contiguous_workspace_size(kiln_ops *ops, const kiln_mla_decode_contiguous_args *args,
+                                                               size_t *bytes);
+KILN_API kiln_status kiln_mla_decode_contiguous(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_contiguous_args *args);
 
 /* ---- sparse prefill: each query token attends to its own list of rows. For batches concatenate rows and offset the indices */
 
