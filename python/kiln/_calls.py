@@ -46,7 +46,7 @@ STRUCTS = {
     "kiln_mla_quantize_args": "*keys *slots *cache ?full_scales ?power_scales",
     "kiln_mla_dequantize_args": "*cache *slots *keys ?round_scales",
     "kiln_mla_decode_contiguous_args": "*q *q_rotary *cache *rotary_cache *lengths *out *lse splits:i scale:f workspace:p "
-                                       "workspace_bytes:z",
+                                       "workspace_bytes:z *scales",
     "kiln_mla_prefill_sparse_args": "*q *kv *indices *topk_lengths *sink *out *max_logits *lse scale:f ?base2 *ends",
     "kiln_indexer_logits_args": "*q *k *k_scales *weights *starts *ends *logits ?windows_alone",
     "kiln_indexer_scores_args": "*q *k *k_scales *weights *scores",

@@ -462,16 +462,17 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
 
 
 def mla_decode_contiguous(q: Array, q_rotary: Array, cache: Array, rotary_cache: Array, out: Optional[Array] = None,
-                          lse: Optional[Array] = None, *, lengths: Optional[Array] = None, splits: int = 0,
-                          scale: Optional[float] = None, return_lse: bool = True, stream: Any = None) -> Any:
+                          lse: Optional[Array] = None, *, lengths: Optional[Array] = None, scales: Optional[Array] = None,
+                          splits: int = 0, scale: Optional[float] = None, return_lse: bool = True, stream: Any = None) -> Any:
     """Latent decoding over contiguous caches, one new token of each request, latent and rotary parts in tensors of their own.
 
     q         bf16 or f16 [B][H][512], q_rotary [B][H][64]; cache [B][S][512], rotary_cache [B][S][64], or [B][S][1][...]
+    scales    f32 [B][S], with a cache of e4m3: what the latent values of a key are multiplied by
     lengths   i32 [B]: keys of each request; None: S; splits: 0: as many as fill the device; scale: None: 1/sqrt(576)
     Returns (out, lse): as q [B][H][512], f32 [B][H], natural; where return_lse is False, and `lse` is not given, out alone.
     """
     call = Call("kiln_mla_decode_contiguous", "kiln_mla_decode_contiguous_args", q=q, q_rotary=q_rotary, cache=cache,
-                rotary_cache=rotary_cache, lengths=lengths)
+                rotary_cache=rotary_cache, lengths=lengths, scales=scales)
     batch, heads = call.extents("q", 2)
     out = call.output("out", out, (batch, heads, 512), call.type_of("q"))
     wanted = return_lse or lse is not None

@@ -91,6 +91,37 @@ static void decoding(void **state)
     }
 }
 
+// Caches of e4m3, with scales and without.
+static void decoding_of_fp8(void **state)
+{
+    for (int c = 0; c < 2; c++) {
+        Tensors t = make(KILN_BF16);
+        Array *const codes = ARRAY(KILN_E4M3, B, S, V), *const scales = c ? ARRAY(KILN_F32, B, S) : NULL;
+        fill_random(codes, -2, 2);
+        if (scales) fill_random(scales, 0.2, 1);
+        for (int64_t i = 0; i < count(t.cache); i++) // what a reader makes of them, rounded once
+            set(t.cache, i, get(codes, i) * (scales ? get(scales, i / V) : 1));
+        const kiln_tensor *const out = host_result(t.out), *const lse = host_result(t.lse);
+        const kiln_arg args[] = { KILN_TENSOR(host_copy(t.q)),
+                                  KILN_TENSOR(host_copy(t.q_rotary)),
+                                  KILN_TENSOR(host_copy(t.cache)),
+                                  KILN_TENSOR(host_copy(t.rotary_cache)),
+                                  KILN_TENSOR(host_copy(t.lengths)),
+                                  KILN_TENSOR(out),
+                                  KILN_TENSOR(lse),
+                                  KILN_INT(1),
+                                  KILN_FLOAT(1.0 / 24) };
+        run_reference("mla/decode_contiguous.tile", "mla_decode_contiguous", "T=f32", args, 9);
+        kiln_mla_decode_contiguous_args a = arguments(&t);
+        a.cache = of(codes), a.scales = of(scales), a.splits = c ? 2 : 0;
+        run(&a);
+        array_fetch(t.out), array_fetch(t.lse);
+        assert_close("out", t.out, numbers(out), (Tolerance){ 8e-3, 1.0 / 64, 1e-5 });
+        assert_close("lse", t.lse, numbers(lse), (Tolerance){ 1e-3, 1e-3, 1e-6 });
+        free_arrays(NULL);
+    }
+}
+
 static void refusals(void **state)
 {
     const Tensors t = make(KILN_F16);
@@ -110,6 +141,8 @@ static void refusals(void **state)
     REFUSED_TENSOR(RUN, rotary, type = KILN_BF16, KILN_BAD_TYPE,
                    "'rotary_cache' is a tensor of bf16, expected f16 as 'q'");
     REFUSED_TENSOR(RUN, lse, data = t.out->tensor.data, KILN_BAD_ARGUMENT, "'out' and 'lse' overlap");
+    REFUSED(RUN, a, a.scales = &lse, KILN_BAD_ARGUMENT, "'scales' is not null, expected NULL with a cache of f16");
+    REFUSED_TENSOR(RUN, cache, type = KILN_U8, KILN_BAD_TYPE, "'cache' is a tensor of u8, expected f16 as 'q'");
     array_unchanged(t.out, "out");
 }
 
@@ -117,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(decoding, free_arrays),
+        cmocka_unit_test_teardown(decoding_of_fp8, free_arrays),
         cmocka_unit_test_teardown(refusals, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

@@ -212,7 +212,8 @@ typedef struct kiln_mla_decode_contiguous_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 or f16 [B][H][512] */
     const kiln_tensor *q_rotary;     /* in   as q [B][H][64] */
-    const kiln_tensor *cache;        /* in   as q [B][S][512]; a key head of 1 may stand before the last dimension, here and in */
+    const kiln_tensor *cache;        /* in   as q, or e4m3 [B][S][512]; here and in rotary_cache a dimension of 1 for the key head
+                                      *      may stand before the last one */
     const kiln_tensor *rotary_cache; /* in   as q [B][S][64] */
     const kiln_tensor *lengths;      /* in   i32 [B]: keys of each request, the first ones; what comes after them is not looked at.
                                       *      One below 0 is 0, one past S is S. NULL: S */
@@ -222,6 +223,8 @@ typedef struct kiln_mla_decode_contiguous_args {
     const double *scale;             /* > 0; NULL: 1/sqrt(576) */
     void   *workspace;               /* kiln_mla_decode_contiguous_workspace_size bytes */
     size_t  workspace_bytes;
+    const kiln_tensor *scales;       /* in   f32 [B][S] or [B][S][1], with a cache of e4m3: what the latent values of a
+                                      *      key are multiplied by, in f32, rounded once; NULL: 1 */
 } kiln_mla_decode_contiguous_args;
 
 KILN_API kiln_status kiln_mla_decode_contiguous_workspace_size(kiln_ops *ops, const kiln_mla_decode_contiguous_args *args,
