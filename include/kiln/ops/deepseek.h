@@ -98,8 +98,9 @@ typedef struct kiln_indexed_attention_args {
     bool    base2;                   /* as in kiln_mla_prefill_sparse_args */
     int64_t rows;                    /* queries at a time, rounded up to a multiple of 16; 0: 512, or more where the logits of
                                       * these take less than 128 MiB */
-    void   *workspace;               /* kiln_indexed_attention_workspace_size bytes: rows * SKV * 4 with SKV rounded up to a multiple
-                                      * of 4, and where `indices` is NULL rows * topk * 4, each rounded up to 256; rows are S at most */
+    void   *workspace;               /* kiln_indexed_attention_workspace_size bytes: rows * SKV * 4 with SKV rounded up to a
+                                      * multiple of 4, and where `indices` is NULL rows * topk * 4, each rounded up to 256; rows
+                                      * are S at most */
     size_t  workspace_bytes;
 } kiln_indexed_attention_args;
 

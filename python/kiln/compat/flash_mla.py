@@ -18,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple, Optional, Tuple
 
-import torch
 from torch import Tensor
 
 from .. import ops
