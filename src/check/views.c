@@ -31,10 +31,9 @@ static bool demand(Checker *cx, Expr *cond, const char *message, Span span)
     bool known;
     cond = expr_folded(cx->arena, cond);
     if (is_const_bool(cond, &known)) return known || check_error(cx, span, "%s", message);
-    if (known_at_launch(cond) && cx->branch_depth == 0 && !cx->may_have_left && !cx->unreached && !cx->sequential)
-        VEC_PUSH(
-            cx->arena, &cx->requires,
-            ((TileRequire){ cond, arena_printf(cx->arena, "%s: %s", span_where(cx->arena, span), message), span }));
+    const char *const located = arena_printf(cx->arena, "%s: %s", span_where(cx->arena, span), message);
+    if (known_at_launch(cond) && every_instance_comes_by(cx) && !cx->unreached && !cx->sequential)
+        VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, located, span }));
     else emit(cx, (TileOp){ .kind = T_ASSERT, .span = span, .assertion = { cond, message, !cx->sequential } });
     return true;
 }

@@ -104,6 +104,12 @@ static void views_of_other_sizes_trap(void **state)
         "    X[2] = b[0][1];\n}\n";
     expect_trap(loaded, "test.tile:6:10: the view 'b' has", 3);
     expect_trap(loaded, NULL, 4);
+    static const char left[] =
+        "fn void put(inout i32 X[N], int v)\n{\n    if (v < 3) return;\n    view a[v][2] = X[0 +: 8];\n    X[1] = a[0][1];\n}\n"
+        "kernel k(inout i32 X[N], int v) { grid (); put(X, v); }\n";
+    expect_trap(left, "test.tile:4:10: the view 'a' has", 3);
+    expect_trap(left, NULL, 4);
+    expect_trap(left, NULL, 1);
 }
 
 static void dependent_iterations_trap(void **state)
