@@ -58,7 +58,7 @@ enum {
     CALL_SYMBOLS = 16,
     CALL_TENSORS = 26,
     CALL_ARGS = 48,
-    CALL_OWN = 6,
+    CALL_OWN = 8,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
     TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3, // of the 656-byte format
