@@ -15,7 +15,7 @@
 #include "lower/gpu/facts/load_balance.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/registers.h"
-#include "lower/gpu/print/print_roles.h"
+#include "lower/gpu/print/roles/print_roles.h"
 
 // ---- roles
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// print_transfer.h - printing: registers of a fragment stored to shared memory, as the layout engine planned.
+#ifndef KILN_LOWER_GPU_PRINT_LAYOUT_PRINT_TRANSFER_H
+#define KILN_LOWER_GPU_PRINT_LAYOUT_PRINT_TRANSFER_H
+
+#include "lower/gpu/print/build/printer.h"
+#include "lower/gpu/plans/convert_layout.h"
+
+typedef struct Transfer {
+    const SharedTransfer *how;
+    const TileInfo *tile;
+    int first;           // of its registers
+    DType type;          // as stored
+    Expr *at;            // address of the panels: u32
+    int offset;          // and bytes from there
+    int first_row, rows; // that are moved, which lie there from the beginning on; rows 0: all
+} Transfer;
+
+void print_copy_transfer(Printer *pr, const TransferPlan *plan);
+void store_transfer(Printer *pr, const Transfer *transfer);
+void load_transfer(Printer *pr, const Transfer *transfer); // 32-bit elements
+
+#endif
