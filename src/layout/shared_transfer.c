@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // shared_transfer.c - a fragment to a tile in shared memory, or from it: instructions, and where each goes.
 //
+// Pieces that would be too narrow are made wider by an exchange among neighbouring lanes before (widen.c).
+//
 // before: the fragment has a layout, the tile too
 // after:  each instruction's address is that of a base, which threads work out once, with constants
 #include "layout/convert.h"
@@ -204,17 +206,42 @@ static void choose_swap(const Side *side, SharedTransfer *plan)
     plan->side.wavefronts = least;
 }
 
-bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
-                   SharedTransfer *plan)
+static bool plan_pieces(Arena *arena, const Side *side, bool has_matrices, SharedTransfer *plan)
 {
-    Side side = { .layout = fragment, .element_bytes = options->element_bytes, .is_store = options->is_store };
-    if (layout_map(fragment, options->partition, &side.map)) return false;
-    *plan = (SharedTransfer){ .side = best_side(&side, shared, options->has_matrices), .shared = *shared };
+    plan->side = best_side(side, &plan->shared, has_matrices);
     const bool by_vectors = plan->side.access == BY_VECTORS;
     plan->n = plan->side.instructions;
     plan->address = NEW_ARRAY(arena, PieceAddress, plan->n);
-    if (!split_lanes(&side, plan) || !find_addresses(&side, plan)) return false;
-    if (!by_vectors) return matrices_are_alike(&side, plan);
-    if (plan->side.piece == 2) choose_swap(&side, plan);
+    if (!split_lanes(side, plan) || !find_addresses(side, plan)) return false;
+    if (!by_vectors) return matrices_are_alike(side, plan);
+    if (plan->side.piece == 2) choose_swap(side, plan);
     return true;
+}
+
+// The layout from which pieces are as wide as they are to be, and the exchange that leads there.
+static bool plan_exchange(const Layout *fragment, const TransferOptions *options, Layout *wide, Conversion *how)
+{
+    const ConversionTarget target = { .partition = options->partition,
+                                      .element_bits = 8 * options->element_bytes,
+                                      .in_registers = true };
+    return !layout_widen(fragment, options->partition, options->least_bytes / options->element_bytes, wide) &&
+           !layout_convert(fragment, wide, &target, how) && conversion_exchanges(how);
+}
+
+bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
+                   SharedTransfer *plan)
+{
+    Layout wide;
+    Side side = { .layout = fragment, .element_bytes = options->element_bytes, .is_store = options->is_store };
+    *plan = (SharedTransfer){ .shared = *shared };
+    if (layout_map(fragment, options->partition, &side.map)) return false;
+    if (!plan_pieces(arena, &side, options->has_matrices, plan)) return false;
+    if (plan->side.access != BY_VECTORS || plan->side.piece * options->element_bytes >= options->least_bytes)
+        return true;
+    *plan = (SharedTransfer){ .shared = *shared };
+    side.layout = &wide;
+    return options->is_store && plan_exchange(fragment, options, &wide, &plan->exchange) &&
+           !layout_map(&wide, options->partition, &side.map) &&
+           plan_pieces(arena, &side, options->has_matrices, plan) &&
+           plan->side.piece * options->element_bytes >= options->least_bytes;
 }

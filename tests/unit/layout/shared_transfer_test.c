@@ -95,7 +95,9 @@ static void random_transfers_are_right(void **state)
     for (int turn = 0; turn < 600; turn++) {
         const Partition partition = partitions[below(&random, COUNT(partitions))];
         const int bytes = below(&random, 2) ? 2 : 4;
-        const TransferOptions options = { partition, bytes, turn % 2 == 0, true };
+        const TransferOptions options = {
+            .partition = partition, .element_bytes = bytes, .is_store = turn % 2 == 0, .has_matrices = true
+        };
         Layout layout;
         SharedTransfer plan;
         if (!random_fragment(&random, turn, partition, &layout)) continue;
@@ -114,7 +116,9 @@ static SharedTransfer transfer(Arena *arena, const Layout *layout, Partition par
 {
     SharedLayout shared;
     SharedTransfer plan;
-    const TransferOptions options = { partition, bytes, true, true };
+    const TransferOptions options = {
+        .partition = partition, .element_bytes = bytes, .is_store = true, .has_matrices = true
+    };
     assert_true(shared_panels(layout->extent[0], layout->extent[1], bytes, 0, &shared));
     assert_true(plan_transfer(arena, layout, &shared, &options, &plan));
     expect_right(layout, &plan, partition);
@@ -175,12 +179,50 @@ static void transposed_results_have_four_bases(void **state)
     arena_free(arena);
 }
 
+// Elements of 8 bits: lanes exchange words of pairs of two rows before, and store whole words of either row.
+static void bytes_are_exchanged_to_words(void **state)
+{
+    (void)state;
+    Arena *const arena = arena_new();
+    assert_non_null(arena);
+    if (setjmp(arena->out_of_memory) != 0) fail_msg("out of memory");
+    const Partition warp = { 1, 1 };
+    for (int columns = 32; columns <= 128; columns *= 2) {
+        const Layout layout = layout_accumulator(16, columns, warp, DIVIDE_ROWS);
+        TransferOptions options = { .partition = warp, .element_bytes = 1, .is_store = true, .has_matrices = true };
+        SharedLayout shared;
+        SharedTransfer plan;
+        assert_true(shared_panels(16, columns, 1, 0, &shared));
+        assert_true(plan_transfer(arena, &layout, &shared, &options, &plan)); // of any width
+        assert_int_equal(plan.exchange.n_steps, 0);
+        assert_int_equal(plan.side.piece, 2);
+        const int wavefronts = plan.side.wavefronts;
+        options.least_bytes = 4;
+        assert_true(plan_transfer(arena, &layout, &shared, &options, &plan));
+        assert_true(conversion_exchanges(&plan.exchange));
+        assert_int_equal(plan.exchange.n_steps, 1);
+        assert_int_equal(plan.exchange.per_word, 4);
+        assert_int_equal(plan.side.piece, 4);
+        assert_int_equal(plan.n, columns / 8);
+        assert_int_equal(count_bases(&plan), 1);
+        assert_int_equal(plan.side.wavefronts, plan.n); // no bank is met twice
+        assert_true(plan.side.wavefronts <= wavefronts / 2);
+        Layout wide;
+        assert_null(layout_widen(&layout, warp, 4, &wide));
+        expect_right(&wide, &plan, warp);
+        options.is_store = false; // what is loaded is exchanged by nobody
+        assert_false(plan_transfer(arena, &layout, &shared, &options, &plan));
+    }
+    arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_transfers_are_right),
         cmocka_unit_test(boxes_and_panels_have_one_base),
         cmocka_unit_test(transposed_results_have_four_bases),
+        cmocka_unit_test(bytes_are_exchanged_to_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

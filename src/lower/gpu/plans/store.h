@@ -24,7 +24,7 @@ typedef struct StorePlan {
     TileOp *op;
     Staging staging; // unless it is transposed
     bool is_transposed;
-    SharedTransfer fill;     // of a warp's box, transposed: of a group's; not of 8-bit elements
+    SharedTransfer fill;     // of a warp's box, transposed: of a group's
     int map;                 // of its boxes
     bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
     Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always

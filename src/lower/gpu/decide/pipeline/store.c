@@ -251,7 +251,7 @@ static void act_transposed_boxes(Lowering *lo, const StorePlan *plan)
 }
 
 // A box holds 16 rows of a warp as tensor cores leave them, or 16 columns of a transposed product's rows; a group's boxes
-// all rows, and columns of them. Elements of 8 bits change lanes on the way (stage_8).
+// all rows, and columns of them. Lanes store whole words: elements of 8 bits change lanes before.
 static bool plan_fill(Lowering *lo, StorePlan *plan)
 {
     const Partition group = { 1, 4 }, warp = { 1, 1 };
@@ -260,10 +260,13 @@ static bool plan_fill(Lowering *lo, StorePlan *plan)
         plan->is_transposed ? tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0] : plan->staging.rows;
     const int columns = plan->is_transposed ? GROUP_COLUMNS : plan->staging.columns;
     const int bytes = dtype_bits(plan->op->copy.dst.buffer->type) / 8;
-    const TransferOptions options = { plan->is_transposed ? group : warp, bytes, true, true };
+    const TransferOptions options = { .partition = plan->is_transposed ? group : warp,
+                                      .element_bytes = bytes,
+                                      .is_store = true,
+                                      .has_matrices = true,
+                                      .least_bytes = 4 };
     Layout layout = is_across ? layout_accumulator(columns, rows, options.partition, DIVIDE_ROWS)
                               : layout_accumulator(rows, columns, warp, DIVIDE_ROWS);
-    if (bytes == 1) return true;
     if (is_across) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     SharedLayout boxes;
     return shared_panels(rows, columns, bytes, 0, &boxes) &&

@@ -157,27 +157,6 @@ static int first_register(const Staging *staging, int box)
     return box / staging->chunks * of_block + box % staging->chunks * along / 2;
 }
 
-// Two neighbouring registers, as 8 bits each.
-static Expr *pair_of_8(Printer *pr, const Transfer *t, int reg)
-{
-    Var *const registers = tile_vars(pr, t->tile)->registers;
-    return call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "pack_%s", dtype_name(t->type)), 2,
-                     expr_index(pr->arena, registers, i32_const(pr, reg)),
-                     expr_index(pr->arena, registers, i32_const(pr, reg + 1)));
-}
-
-// A warp's 16 rows: 8 registers for 16 columns.
-static void fill_8(Printer *pr, const Transfer *t, const Staging *staging)
-{
-    Expr *const box = expr_binary(pr->arena, X_ADD, t->at, u32_const(pr, t->offset));
-    const char *const stage = arena_printf(pr->arena, "stage_8<%d>", staging->swizzle);
-    for (int c = 0; c < staging->columns / 16; c++) {
-        const int first = t->first + 8 * c;
-        emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, c), pair_of_8(pr, t, first),
-                  pair_of_8(pr, t, first + 2), pair_of_8(pr, t, first + 4), pair_of_8(pr, t, first + 6));
-    }
-}
-
 void print_boxes(Printer *pr, const Action *action)
 {
     const BoxesPlan *const boxes = action->print;
@@ -194,8 +173,7 @@ void print_boxes(Printer *pr, const Action *action)
     for (int i = boxes->first; i < boxes->first + boxes->n && !boxes->store->is_transposed; i++) {
         transfer.offset = i % staging->boxes * box_stride(staging);
         transfer.first = first_register(staging, i);
-        if (dtype_bits(transfer.type) == 8) fill_8(pr, &transfer, staging);
-        else store_transfer(pr, &transfer);
+        store_transfer(pr, &transfer);
     }
 }
 

@@ -217,11 +217,12 @@ static Var *place_of_row(Printer *pr, const MapPlan *plan, const Iteration *it, 
     return emit_declare(pr, DTYPE_I64, "line_at", call_expr(pr, DTYPE_I64, "shuffle_from", 2, var_of(pr, own), from));
 }
 
-// Two neighbours of four blocks of eight columns, each pair a word.
+// Two neighbours of each block of columns that is exchanged, each pair a word.
 static Var *emit_pairs(Printer *pr, const MapPlan *plan, Iteration *it, Var *first)
 {
     Nest block;
-    Var *const words = emit_array(pr, DTYPE_U32, "quad", 4), *const k = begin_unrolled(pr, &block, "k", 4);
+    const int blocks = plan->wide->blocks;
+    Var *const words = emit_array(pr, DTYPE_U32, "quad", blocks), *const k = begin_unrolled(pr, &block, "k", blocks);
     it->mode[it->order[plan->n_row_modes]] =
         emit_declare(pr, DTYPE_I32, "r", i32_add(pr, var_of(pr, first), var_of(pr, k)));
     declare_indices(pr, it, ~1u);
@@ -233,20 +234,20 @@ static Var *emit_pairs(Printer *pr, const MapPlan *plan, Iteration *it, Var *fir
     return words;
 }
 
-// Each lane of a quad stores one of four blocks.
-static void emit_quads(Printer *pr, const MapPlan *plan, Iteration *it)
+// Each lane of a quad stores one of the blocks.
+static void emit_wide_stores(Printer *pr, const MapPlan *plan, Iteration *it)
 {
     Nest blocks;
     const int mode = it->order[plan->n_row_modes];
+    const LayoutMode *const columns = &it->layout.mode[mode];
     Var *const first = loop_new_var(pr->unit, DTYPE_I32, "r"), *const own = loop_var(pr, it->indices[1].var);
-    begin_for(pr, &blocks, first, i32_const(pr, 0), i32_const(pr, it->layout.mode[mode].extent), i32_const(pr, 4),
+    begin_for(pr, &blocks, first, i32_const(pr, 0), i32_const(pr, columns->extent), i32_const(pr, plan->wide->blocks),
               LOOP_UNROLL);
     Var *const words = emit_pairs(pr, plan, it, first);
     emit_call(pr, "transpose_quad", 2, var_of(pr, words), var_of(pr, pr->lane));
     it->mode[mode] = NULL;
-    Expr *const in_quad = i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, pr->lane), 4), 6); // beside twice that
     Expr *const column =
-        i32_add(pr, i32_add(pr, thread_part(pr, &it->layout, 1), in_quad), i32_mul(pr, var_of(pr, first), 8));
+        i32_add(pr, thread_part(pr, &plan->wide->layout, 1), i32_mul(pr, var_of(pr, first), columns->stride));
     *var_slot(pr, it->indices[1].var) = emit_declare(pr, own->type, own->name, cast(pr, own->type, column));
     if (!pr->is_muted) store_quad(pr, plan->places_rows, words, it);
     *var_slot(pr, it->indices[1].var) = NULL;
@@ -270,7 +271,7 @@ static void emit_rows(Printer *pr, const MapPlan *plan, Iteration *it)
     const int n_rows = begin_mode_loops(pr, it, 0, plan->n_row_modes, rows);
     declare_indices(pr, it, 1u);
     enter_row(pr, plan->places_rows, place_of_row(pr, plan, it, own));
-    if (plan->by_quads) emit_quads(pr, plan, it);
+    if (plan->wide) emit_wide_stores(pr, plan, it);
     else emit_columns(pr, plan, it);
     leave_row(pr);
     end_nests(pr, rows, n_rows);

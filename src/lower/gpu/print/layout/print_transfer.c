@@ -168,8 +168,49 @@ static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
     }
 }
 
+// ---- stores whose lanes exchange registers before
+
+// Registers `reg` and the next of the fragment, as 8 bits each.
+static Expr *pair_of_8(Printer *pr, const Transfer *t, int reg)
+{
+    Var *const registers = tile_vars(pr, t->tile)->registers;
+    return call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "pack_%s", dtype_name(t->type)), 2,
+                     expr_index(pr->arena, registers, i32_const(pr, t->first + reg)),
+                     expr_index(pr->arena, registers, i32_const(pr, t->first + reg + 1)));
+}
+
+// What stage_8 does: neighbouring lanes exchange words of four elements, the pairs of two rows, and each stores a word of
+// either row.
+static bool is_stage_8(const SharedTransfer *how)
+{
+    const ConversionStep *const step = &how->exchange.step[0];
+    return how->exchange.n_steps == 1 && how->exchange.per_word == 4 && step->stride == 4 && step->by_stride == 1 &&
+           how->shared.element_bytes == 1 && how->side.piece == 4 && how->n % 2 == 0 && how->shared.swizzle_bytes;
+}
+
+static void store_exchanged(Printer *pr, const Transfer *t)
+{
+    enum { BETWEEN = 16, PAIRS = 4 }; // columns that four lanes have of a row after it; pairs of a lane before it
+    const SharedTransfer *const how = t->how;
+    assert(is_stage_8(how) && "words of 8-bit elements");
+    Expr *const box = expr_binary(pr->arena, X_ADD, t->at, u32_const(pr, t->offset));
+    const char *const stage = arena_printf(pr->arena, "stage_8<%d>", how->shared.swizzle_bytes);
+    for (int i = 0; i < how->n; i += 2) { // a piece and that eight rows below it, of two words before
+        Expr *pair[PAIRS];
+        for (int k = 0; k < PAIRS; k++) pair[k] = pair_of_8(pr, t, how->exchange.per_word * i + 2 * k);
+        emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, how->address[i].column / BETWEEN), pair[0],
+                  pair[1], pair[2], pair[3]);
+    }
+}
+
+// ---- whole transfers
+
 void store_transfer(Printer *pr, const Transfer *transfer)
 {
+    if (transfer->how->exchange.n_steps) {
+        store_exchanged(pr, transfer);
+        return;
+    }
     assert(transfer->how->side.access != BY_VECTORS || transfer->how->shared.element_bytes == 4);
     move_pieces(pr, transfer, false);
 }
