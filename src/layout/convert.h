@@ -115,6 +115,8 @@ typedef struct TransferOptions {
     int element_bytes;
     bool is_store, has_matrices; // stmatrix or ldmatrix
     int least_bytes;             // of a piece that is stored: else lanes exchange registers before; 0: any
+    bool
+        anywhere; // the fragment is a slice of the tile that begins anywhere: each instruction is a base, panels do not count
 } TransferOptions;
 
 // False: a piece would cross a panel's end, is too narrow, or the threads' digits are no powers of two.

@@ -150,7 +150,7 @@ static bool follows(const SharedTransfer *plan, const PieceAddress *from, PieceA
     return true;
 }
 
-static bool find_addresses(const Side *side, SharedTransfer *plan)
+static bool find_addresses(const Side *side, SharedTransfer *plan, bool anywhere)
 {
     const int bits = column_bits(&plan->lanes), pieces = plan->side.access == BY_VECTORS ? 1 : MATRICES;
     if (bits < 0) return false;
@@ -158,7 +158,7 @@ static bool find_addresses(const Side *side, SharedTransfer *plan)
         PieceAddress *const at = &plan->address[i];
         find_place(side, plan, i * pieces, at);
         if (plan->shared.swizzle_bytes && (at->column & bits)) return false;
-        at->base = 0;
+        at->base = anywhere ? i : 0;
         while (at->base < i &&
                (plan->address[at->base].base != at->base || !follows(plan, &plan->address[at->base], at, bits)))
             at->base++;
@@ -206,15 +206,25 @@ static void choose_swap(const Side *side, SharedTransfer *plan)
     plan->side.wavefronts = least;
 }
 
-static bool plan_pieces(Arena *arena, const Side *side, bool has_matrices, SharedTransfer *plan)
+// Rows and columns of a slice; what they are in panels its place in the tile decides.
+static SharedLayout without_panels(const SharedLayout *shared)
 {
-    plan->side = best_side(side, &plan->shared, has_matrices);
+    SharedLayout rows = *shared;
+    rows.panel_columns = rows.columns;
+    rows.swizzle_bytes = 0;
+    return rows;
+}
+
+static bool plan_pieces(Arena *arena, const Side *side, const TransferOptions *options, SharedTransfer *plan)
+{
+    plan->side = best_side(side, &plan->shared, options->has_matrices);
+    if (options->anywhere) plan->shared = without_panels(&plan->shared);
     const bool by_vectors = plan->side.access == BY_VECTORS;
     plan->n = plan->side.instructions;
     plan->address = NEW_ARRAY(arena, PieceAddress, plan->n);
-    if (!split_lanes(side, plan) || !find_addresses(side, plan)) return false;
+    if (!split_lanes(side, plan) || !find_addresses(side, plan, options->anywhere)) return false;
     if (!by_vectors) return matrices_are_alike(side, plan);
-    if (plan->side.piece == 2) choose_swap(side, plan);
+    if (plan->side.piece == 2 && !options->anywhere) choose_swap(side, plan);
     return true;
 }
 
@@ -235,13 +245,12 @@ bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *sha
     Side side = { .layout = fragment, .element_bytes = options->element_bytes, .is_store = options->is_store };
     *plan = (SharedTransfer){ .shared = *shared };
     if (layout_map(fragment, options->partition, &side.map)) return false;
-    if (!plan_pieces(arena, &side, options->has_matrices, plan)) return false;
+    if (!plan_pieces(arena, &side, options, plan)) return false;
     if (plan->side.access != BY_VECTORS || plan->side.piece * options->element_bytes >= options->least_bytes)
         return true;
     *plan = (SharedTransfer){ .shared = *shared };
     side.layout = &wide;
     return options->is_store && plan_exchange(fragment, options, &wide, &plan->exchange) &&
-           !layout_map(&wide, options->partition, &side.map) &&
-           plan_pieces(arena, &side, options->has_matrices, plan) &&
+           !layout_map(&wide, options->partition, &side.map) && plan_pieces(arena, &side, options, plan) &&
            plan->side.piece * options->element_bytes >= options->least_bytes;
 }

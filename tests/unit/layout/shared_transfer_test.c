@@ -216,13 +216,50 @@ static void bytes_are_exchanged_to_words(void **state)
     arena_free(arena);
 }
 
+// A slice that begins anywhere, as it is and transposed: rows and columns from its corner on, an address for each
+// instruction. The tile's panels are not the slice's.
+static void slices_are_read_from_anywhere(void **state)
+{
+    (void)state;
+    Arena *const arena = arena_new();
+    assert_non_null(arena);
+    if (setjmp(arena->out_of_memory) != 0) fail_msg("out of memory");
+    const Partition partition = { 2, 4 };
+    const TransferOptions options = {
+        .partition = partition, .element_bytes = 2, .has_matrices = true, .anywhere = true
+    };
+    for (int transposed = 0; transposed < 2; transposed++) {
+        Layout layout = layout_accumulator(256, 48, partition, DIVIDE_ROWS);
+        if (transposed) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+        SharedLayout shared;
+        SharedTransfer plan;
+        assert_true(shared_panels(512, 512, 2, 0, &shared));
+        shared.columns = layout.extent[1];
+        assert_true(plan_transfer(arena, &layout, &shared, &options, &plan));
+        assert_int_equal(plan.side.access, transposed ? BY_TRANSPOSED_MATRICES : BY_MATRICES);
+        assert_int_equal(plan.n, 2 * 3);
+        assert_int_equal(count_bases(&plan), plan.n);
+        for (int lane = 0; lane < WARP_LANES; lane++)
+            for (int i = 0; i < plan.n; i++) {
+                int place[3], first[2];
+                const int row = lane % 8, matrix = lane / 8, holder = transposed ? row / 2 : 4 * row;
+                layout_at(&plan.lanes, 0, lane, 3, 1, place);
+                layout_at(&layout, transfer_register(&plan, transposed ? row % 2 : 0, 4 * i + matrix), holder, 3, 1,
+                          first);
+                assert_int_equal(place[1], 0); // panels
+                assert_int_equal(place[0] + plan.address[i].row, first[0]);
+                assert_int_equal(place[2] + plan.address[i].column, first[1]);
+            }
+    }
+    arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_transfers_are_right),
-        cmocka_unit_test(boxes_and_panels_have_one_base),
-        cmocka_unit_test(transposed_results_have_four_bases),
-        cmocka_unit_test(bytes_are_exchanged_to_words),
+        cmocka_unit_test(random_transfers_are_right),         cmocka_unit_test(boxes_and_panels_have_one_base),
+        cmocka_unit_test(transposed_results_have_four_bases), cmocka_unit_test(bytes_are_exchanged_to_words),
+        cmocka_unit_test(slices_are_read_from_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 #include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/facts/elementwise.h"
-#include "lower/gpu/decide/mma/matrix_load.h"
+#include "lower/gpu/decide/layout/matrix_load.h"
 #include "lower/gpu/decide/layout/convert_layout.h"
 #include "lower/gpu/decide/pipeline/pipeline.h"
 #include "lower/gpu/facts/reduce.h"

@@ -2,7 +2,7 @@
 // print_transfer.c - printing: registers of a fragment stored to shared memory: tiles that products read, boxes that TMA
 // sends (layout/shared_transfer.c).
 #include "lower/gpu/print/layout/print_transfer.h"
-#include "lower/gpu/print/build/build.h"
+#include "lower/gpu/print/expressions/expressions.h"
 
 #include <assert.h>
 
@@ -41,8 +41,7 @@ static Expr *digit_of(Printer *pr, Var *number, int count, int below, int extent
     return below * extent < count ? i32_op(pr, X_BITAND, digit, extent - 1) : digit;
 }
 
-// Along one dimension of the threads that give addresses.
-static Expr *lanes_part(Printer *pr, const Layout *lanes, int dim)
+Expr *lanes_part(Printer *pr, const Layout *lanes, int dim)
 {
     Var *const numbers[IN_COUNT] = { [IN_LANE] = pr->lane, [IN_WARP] = pr->warp, [IN_GROUP] = pr->group };
     const int counts[IN_COUNT] = { 1, WARP_LANES, pr->lo->partition.warps, pr->lo->partition.groups };
@@ -56,6 +55,28 @@ static Expr *lanes_part(Printer *pr, const Layout *lanes, int dim)
         below[mode->input] *= mode->extent;
     }
     return sum;
+}
+
+// The shared address of what this lane hands to ldmatrix: row and column are expressions of the lane. What is constant
+// in them becomes the instruction's own offset, since the sum is one of 32 bits.
+Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column)
+{
+    Expr *const bytes = i32_mul(pr, shared_at(pr, tile, row, column), tile->shared.element_bytes);
+    return expr_binary(pr->arena, X_ADD,
+                       call_expr(pr, DTYPE_U32, "shared_address", 1, var_of(pr, tile_vars(pr, tile)->pointer)),
+                       cast(pr, DTYPE_U32, bytes));
+}
+
+static Expr *start_of(Printer *pr, const Sub *sub)
+{
+    int64_t start;
+    return expr_as_int(sub->start, &start) ? i32_const(pr, start)
+                                           : cast(pr, DTYPE_I32, lower_expr(pr, sub->start, NULL));
+}
+
+Corner corner_of(Printer *pr, const Region *region)
+{
+    return (Corner){ start_of(pr, &region->subs[0]), start_of(pr, &region->subs[1]) };
 }
 
 // Of the instruction's bytes, in the thread that gives the address.

@@ -5,6 +5,7 @@
 
 #include "lower/gpu/print/build/printer.h"
 #include "lower/gpu/plans/convert_layout.h"
+#include "lower/gpu/plans/matrix_load.h"
 
 typedef struct Transfer {
     const SharedTransfer *how;
@@ -19,5 +20,16 @@ typedef struct Transfer {
 void print_copy_transfer(Printer *pr, const TransferPlan *plan);
 void store_transfer(Printer *pr, const Transfer *transfer);
 void load_transfer(Printer *pr, const Transfer *transfer); // 32-bit elements
+
+// ---- addresses
+Expr *lanes_part(Printer *pr, const Layout *lanes, int dim); // along a dimension of the threads that give addresses
+Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
+typedef struct Corner {
+    Expr *row, *column;
+} Corner; // where a slice begins: i32
+Corner corner_of(Printer *pr, const Region *region);
+
+// ---- print_matrix_load.c
+void print_matrix_load(Printer *pr, const MatrixLoadPlan *plan);
 
 #endif

@@ -6,6 +6,7 @@
 // panels by ldmatrix; the result is there when the instruction has been issued, so nothing is waited for.
 #include "lower/gpu/print/expressions/expressions.h"
 #include "lower/gpu/print/products/print_product.h"
+#include "lower/gpu/print/layout/print_transfer.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/info.h"
@@ -14,36 +15,11 @@
 
 #include <assert.h>
 
-// The shared address of what this lane hands to ldmatrix: row and column are expressions of the lane. What is constant
-// in them becomes the instruction's own offset, since the sum is one of 32 bits.
-Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column)
-{
-    Expr *const bytes = i32_mul(pr, shared_at(pr, tile, row, column), tile->shared.element_bytes);
-    return expr_binary(pr->arena, X_ADD,
-                       call_expr(pr, DTYPE_U32, "shared_address", 1, var_of(pr, tile_vars(pr, tile)->pointer)),
-                       cast(pr, DTYPE_U32, bytes));
-}
-
 Expr *lane_bits(Printer *pr, int shift, int mask)
 {
     Expr *x = var_of(pr, pr->lane);
     if (shift) x = i32_op(pr, X_SHR, x, shift);
     return i32_op(pr, X_BITAND, x, mask);
-}
-
-// Where a slice begins: i32.
-typedef struct Corner {
-    Expr *row, *column;
-} Corner;
-static Expr *start_of(Printer *pr, const Sub *sub)
-{
-    int64_t start;
-    return expr_as_int(sub->start, &start) ? i32_const(pr, start)
-                                           : cast(pr, DTYPE_I32, lower_expr(pr, sub->start, NULL));
-}
-static Corner corner_of(Printer *pr, const Region *region)
-{
-    return (Corner){ start_of(pr, &region->subs[0]), start_of(pr, &region->subs[1]) };
 }
 
 // Four 8 x 8 matrices of 2-byte units: `line` is a row of A (or column of B), k the contraction; the second 8 lines or

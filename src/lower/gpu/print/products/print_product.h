@@ -4,7 +4,7 @@
 #define KILN_LOWER_GPU_PRINT_PRODUCTS_PRINT_PRODUCT_H
 
 #include "lower/gpu/print/build/printer.h"
-#include "lower/gpu/plans/matrix_load.h"
+#include "lower/gpu/facts/product.h"
 
 // ---- print_product.c
 void print_product(Printer *pr, const Action *action);
@@ -20,10 +20,6 @@ void emit_zeros(Printer *pr, const TileInfo *acc); // unless the product accumul
 Var *pack_left(Printer *pr, const Product *p);     // the left operand's words, from its fragment
 Var *load_places(Printer *pr, const Product *p);   // each lane's words, step after step for each block of rows
 void load_four(Printer *pr, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
-Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
-Expr *lane_bits(Printer *pr, int shift, int mask);                              // of the lane's number
-
-// ---- print_matrix_load.c
-void print_matrix_load(Printer *pr, const MatrixLoadPlan *plan);
+Expr *lane_bits(Printer *pr, int shift, int mask); // of the lane's number
 
 #endif

@@ -10,6 +10,7 @@
 // so a lane reads two half words or one word of the tile.
 #include "lower/gpu/print/build/build.h"
 #include "lower/gpu/print/products/print_product.h"
+#include "lower/gpu/print/layout/print_transfer.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/info.h"
 

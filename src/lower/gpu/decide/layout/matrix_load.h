@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// matrix_load.h - 16-bit matrices from shared memory into fragments that lie as accumulators do.
-#ifndef KILN_LOWER_GPU_DECIDE_MMA_MATRIX_LOAD_H
-#define KILN_LOWER_GPU_DECIDE_MMA_MATRIX_LOAD_H
+// matrix_load.h - 16-bit matrices from shared memory into fragments.
+#ifndef KILN_LOWER_GPU_DECIDE_LAYOUT_MATRIX_LOAD_H
+#define KILN_LOWER_GPU_DECIDE_LAYOUT_MATRIX_LOAD_H
 
 #include "lower/gpu/plans/matrix_load.h"
 #include "lower/gpu/decide/actions/actions.h"
