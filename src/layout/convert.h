@@ -119,6 +119,9 @@ typedef struct TransferOptions {
         anywhere; // the fragment is a slice of the tile that begins anywhere: each instruction is a base, panels do not count
 } TransferOptions;
 
+// Of a fragment that is moved box by box: registers `first` .. of it are those of the box, which is laid out among the same
+// lanes (and warps, if its layout has them); corner[d]: where the box begins in the first thread. False: they are not.
+bool layout_find_box(const Layout *fragment, const Layout *box, int first, int *corner);
 // False: a piece would cross a panel's end, is too narrow, or the threads' digits are no powers of two.
 bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
                    SharedTransfer *plan);

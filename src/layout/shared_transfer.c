@@ -183,6 +183,24 @@ static bool matrices_are_alike(const Side *side, const SharedTransfer *plan)
     return true;
 }
 
+// ---- boxes
+
+bool layout_find_box(const Layout *fragment, const Layout *box, int first, int *corner)
+{
+    const int registers = layout_registers(box), warps = layout_extent_of(box, IN_WARP);
+    layout_at(fragment, first, 0, 0, 0, corner);
+    if (fragment->rank != box->rank || first + registers > layout_registers(fragment)) return false;
+    for (int i = 0; i < registers * WARP_LANES * warps; i++) {
+        const int reg = i % registers, lane = i / registers % WARP_LANES, warp = i / registers / WARP_LANES;
+        int at[LAYOUT_MAX_RANK], in_box[LAYOUT_MAX_RANK];
+        layout_at(fragment, first + reg, lane, warp, 0, at);
+        layout_at(box, reg, lane, warp, 0, in_box);
+        for (int d = 0; d < box->rank; d++)
+            if (at[d] - corner[d] != in_box[d]) return false;
+    }
+    return true;
+}
+
 // ---- which lanes swap
 
 static void choose_swap(const Side *side, SharedTransfer *plan)

@@ -216,6 +216,39 @@ static void bytes_are_exchanged_to_words(void **state)
     arena_free(arena);
 }
 
+// A warp's 16 rows as boxes of 64 columns, one after the other in its registers; transposed: 16 columns of 64 rows.
+static void fragments_are_boxes(void **state)
+{
+    (void)state;
+    const Partition groups = { 2, 4 }, warp = { 1, 1 };
+    const Layout rows = layout_accumulator(256, 128, groups, DIVIDE_ROWS),
+                 box = layout_accumulator(16, 64, warp, DIVIDE_ROWS);
+    int corner[2];
+    for (int i = 0; i < 4; i++) {
+        assert_true(layout_find_box(&rows, &box, 32 * i, corner));
+        assert_int_equal(corner[0], i / 2 * 64);
+        assert_int_equal(corner[1], i % 2 * 64);
+    }
+    assert_false(layout_find_box(&rows, &box, 48, corner));  // over the end of its columns
+    assert_false(layout_find_box(&rows, &box, 112, corner)); // more than there is
+    Layout threads = layout_of_threads(&rows, IN_WARP);
+    int at[2];
+    layout_at(&threads, 0, 5, 3, 1, at); // of any lane
+    assert_int_equal(at[0], 128 + 3 * 16);
+    assert_int_equal(at[1], 0);
+    // Of a group, too: the box has warps, and only groups stand apart.
+    const Layout columns = layout_accumulator(128, 96, groups, DIVIDE_ROWS),
+                 half = layout_accumulator(64, 96, (Partition){ 1, 4 }, DIVIDE_ROWS);
+    const Layout turned = layout_project(&columns, 2, (int[]){ 1, 0 }),
+                 of_group = layout_project(&half, 2, (int[]){ 1, 0 });
+    assert_true(layout_find_box(&turned, &of_group, 0, corner));
+    threads = layout_of_threads(&turned, IN_GROUP);
+    layout_at(&threads, 0, 5, 3, 1, at);
+    assert_int_equal(at[0], 0);
+    assert_int_equal(at[1], 64);
+    assert_false(layout_find_box(&turned, &half, 0, corner));
+}
+
 // A slice that begins anywhere, as it is and transposed: rows and columns from its corner on, an address for each
 // instruction. The tile's panels are not the slice's.
 static void slices_are_read_from_anywhere(void **state)
@@ -257,8 +290,11 @@ static void slices_are_read_from_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_transfers_are_right),         cmocka_unit_test(boxes_and_panels_have_one_base),
-        cmocka_unit_test(transposed_results_have_four_bases), cmocka_unit_test(bytes_are_exchanged_to_words),
+        cmocka_unit_test(random_transfers_are_right),
+        cmocka_unit_test(boxes_and_panels_have_one_base),
+        cmocka_unit_test(transposed_results_have_four_bases),
+        cmocka_unit_test(bytes_are_exchanged_to_words),
+        cmocka_unit_test(fragments_are_boxes),
         cmocka_unit_test(slices_are_read_from_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,29 +38,13 @@ static Expr *staging_address(Printer *pr, Expr *offset) // of the group's part; 
     return expr_binary(pr->arena, X_ADD, call_expr(pr, DTYPE_U32, "shared_base", 0), cast(pr, DTYPE_U32, from));
 }
 
-static int group_stride(const Layout *layout, int dim)
-{
-    int stride = 0;
-    for (int i = 0; i < layout->n; i++)
-        if (layout->mode[i].input == IN_GROUP && layout->mode[i].dim == dim) stride = layout->mode[i].stride;
-    return stride;
-}
-
 // A warp's boxes lie in its own part, whatever the store: it waits for its own stores only before it writes there.
 static void declare_boxes(Printer *pr, const StorePlan *plan, StagingVars *vars)
 {
-    const Layout *const layout = &plan->staging.tile->layout;
     const int of_warp = pr->lo->staging_bytes / pr->lo->all.groups / 4 / SHARED_ALIGN * SHARED_ALIGN;
-    const int group_rows = group_stride(layout, 0), group_columns = group_stride(layout, 1);
-    Expr *const warp = var_of(pr, pr->warp), *const group = var_of(pr, pr->group);
-    vars->stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, i32_mul(pr, warp, of_warp)));
-    Expr *const of_warps = i32_mul(pr, warp, 16), *const none = i32_const(pr, 0), *row = none, *column = none;
-    if (plan->staging.turned) column = of_warps;
-    else row = of_warps;
-    if (group_rows) row = i32_add(pr, row, i32_mul(pr, group, group_rows));
-    if (group_columns) column = i32_add(pr, column, i32_mul(pr, group, group_columns));
-    vars->row = emit_declare(pr, DTYPE_I32, "row", row);
-    vars->column = emit_declare(pr, DTYPE_I32, "column", column);
+    vars->stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, i32_mul(pr, var_of(pr, pr->warp), of_warp)));
+    vars->row = emit_declare(pr, DTYPE_I32, "row", thread_part(pr, &plan->threads, 0));
+    vars->column = emit_declare(pr, DTYPE_I32, "column", thread_part(pr, &plan->threads, 1));
 }
 
 static Expr *box_address(Printer *pr, const Staging *staging, int n)
@@ -110,9 +94,8 @@ static void send_box(Printer *pr, const StorePlan *store, int n)
 {
     const Staging *const plan = &store->staging;
     const StagingVars *const vars = pr->staging_vars;
-    const int block = 64 * (n / plan->chunks), chunk = n % plan->chunks;
-    Expr *const row = i32_op(pr, X_ADD, var_of(pr, vars->row), plan->turned ? chunk * plan->rows : block);
-    Expr *const column = i32_op(pr, X_ADD, var_of(pr, vars->column), plan->turned ? block : chunk * plan->columns);
+    Expr *const row = i32_op(pr, X_ADD, var_of(pr, vars->row), store->place[n].row);
+    Expr *const column = i32_op(pr, X_ADD, var_of(pr, vars->column), store->place[n].column);
     Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5], *rows[5] = { NULL };
     Nest some;
     if (inside) begin_if(pr, &some, inside);
@@ -124,10 +107,10 @@ static void send_box(Printer *pr, const StorePlan *store, int n)
 
 static void send_group_box(Printer *pr, const StorePlan *plan, int box)
 {
-    const int bytes = tile_info(pr->lo, plan->op->copy.src.buffer)->layout.extent[0] * BOX_ROW_BYTES;
-    Expr *const group = var_of(pr, pr->group);
-    Expr *const column = i32_op(pr, X_ADD, i32_mul(pr, group, GROUP_COLUMNS), transposed_columns(plan->op) * box);
-    Expr *const at = expr_binary(pr->arena, X_ADD, var_of(pr, pr->staging_vars->stage), u32_const(pr, box * bytes));
+    const SharedLayout *const panels = &plan->fill.shared;
+    Expr *const column = i32_op(pr, X_ADD, thread_part(pr, &plan->threads, 1), panels->panel_columns * box);
+    Expr *const at =
+        expr_binary(pr->arena, X_ADD, var_of(pr, pr->staging_vars->stage), u32_const(pr, box * panels->panel_bytes));
     Expr *coordinates[5];
     slice_coordinates(pr, &plan->op->copy.dst, coordinates, NULL, column);
     emit_box_store(pr, plan, at, coordinates);
@@ -140,7 +123,8 @@ static void send_boxes(Printer *pr, const BoxesPlan *boxes)
     Expr *const in_group = is_transposed ? i32_op(pr, X_MOD, var_of(pr, pr->thread), WARPGROUP_THREADS) : NULL;
     Nest one;
     begin_if(pr, &one, is_transposed ? i32_op(pr, X_EQ, in_group, 0) : is_zero(pr, pr->lane));
-    const int of_group = is_transposed ? GROUP_COLUMNS / transposed_columns(boxes->store->op) : 0;
+    const SharedLayout *const panels = &boxes->store->fill.shared;
+    const int of_group = is_transposed ? panels->columns / panels->panel_columns : 0;
     for (int i = 0; i < of_group; i++) send_group_box(pr, boxes->store, i);
     for (int i = boxes->first; i < boxes->first + boxes->n && !is_transposed; i++) send_box(pr, boxes->store, i);
     emit_call(pr, "tma_commit", 0); // also without a store: waits count boxes
@@ -148,14 +132,6 @@ static void send_boxes(Printer *pr, const BoxesPlan *boxes)
 }
 
 // ---- stores
-
-// Of a warp's box: chunks of columns follow each other in each block of rows; turned: chunks of rows in one of columns.
-static int first_register(const Staging *staging, int box)
-{
-    const int of_block = layout_registers(&staging->tile->layout) / staging->blocks;
-    const int along = staging->turned ? staging->rows : staging->columns;
-    return box / staging->chunks * of_block + box % staging->chunks * along / 2;
-}
 
 void print_boxes(Printer *pr, const Action *action)
 {
@@ -172,7 +148,7 @@ void print_boxes(Printer *pr, const Action *action)
     if (boxes->store->is_transposed) store_transfer(pr, &transfer);
     for (int i = boxes->first; i < boxes->first + boxes->n && !boxes->store->is_transposed; i++) {
         transfer.offset = i % staging->boxes * box_stride(staging);
-        transfer.first = first_register(staging, i);
+        transfer.first = boxes->store->place[i].first;
         store_transfer(pr, &transfer);
     }
 }
