@@ -236,10 +236,10 @@ typedef struct Scratch {
 static Scratch make_scratch(const Call *call, int64_t tiles, void *workspace)
 {
     enum { ALIGNED = 256 };
-    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), D = call_extent(call, "D");
     kiln_device *const device = call->ops->device;
     Scratch s = { .bytes = 0 };
     if (tiles == 1) return s;
+    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), D = call_extent(call, "D");
     s.tensors[SUMS] = kiln_tensor_of(device, NULL, KILN_F32, 4, (int64_t[]){ tiles, R, H, D });
     s.tensors[MAXIMA] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
     s.tensors[WEIGHTS] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
@@ -354,8 +354,10 @@ static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
     };
     // clang-format on
     Call *const call = &step->call;
-    const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
-    step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
+    if (a->cross) {
+        const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
+        step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
+    }
     call_add(call, call_tensor(call, Q));
     call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, K));
     call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, V));
@@ -426,6 +428,7 @@ static kiln_status prepare(Decoding *step, const kiln_masked_decode_args *a)
 static kiln_status look(const Decoding *step, kiln_stream *stream, const kiln_masked_decode_args *a)
 {
     const Call *const call = &step->call;
+    if (!step->inputs) return KILN_OK;
     const kiln_arg args[] = { call_tensor(call, FINISHED),
                               call_tensor(call, LENGTHS),
                               call_tensor(call, PREFIX),
@@ -441,7 +444,7 @@ static kiln_status look(const Decoding *step, kiln_stream *stream, const kiln_ma
                               KILN_INT(step->split.keys),
                               KILN_INT(a->bias ? call_extent(call, "L") : 0),
                               KILN_INT(a->tasks ? call_extent(call, "tasks") : 0) };
-    return step->inputs ? call_launch(call, stream, step->inputs, args, COUNT(args)) : KILN_OK;
+    return call_launch(call, stream, step->inputs, args, COUNT(args));
 }
 
 static kiln_status begin(const Decoding *step, kiln_stream *stream)
