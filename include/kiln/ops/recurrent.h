@@ -74,6 +74,35 @@ typedef struct kiln_gdn_step_args {
 
 KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *args);
 
+/* Gradients, from those of `out` and of the final states. The forward pass leaves nothing but its inputs: what it computed is
+ * computed again. The gradient of a gate below -40 is 0. The workspace holds, for each chunk, two states of T, and for each token
+ * and head about 3 DK + 4 DV + 64 elements of T. States and their gradients are of one type. */
+typedef struct kiln_gdn_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   T [B][S][HK][DK], of the forward pass, as all down to initial_states */
+    const kiln_tensor *k;            /* in   T [B][S][HK][DK] */
+    const kiln_tensor *v;            /* in   T [B][S][H][DV] */
+    const kiln_tensor *gates;        /* in   f32 [B][S][H] */
+    const kiln_tensor *beta;         /* in   T or f32 [B][S][H] */
+    const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
+    const kiln_tensor *dout;         /* in   T [B][S][H][DV] */
+    const kiln_tensor *dfinal_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
+    const kiln_tensor *dq;           /* out  T [B][S][HK][DK]: summed over the heads of a group, as dk */
+    const kiln_tensor *dk;           /* out  T [B][S][HK][DK] */
+    const kiln_tensor *dv;           /* out  T [B][S][H][DV] */
+    const kiln_tensor *dgates;       /* out  f32 [B][S][H] */
+    const kiln_tensor *dbeta;        /* out  [B][S][H], of beta's type */
+    const kiln_tensor *dinitial_states; /* out  f32 or T [N][H][DK][DV]; NULL: not wanted */
+    bool    normalize;               /* as in the forward pass, as scale */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
+    void   *workspace;               /* kiln_gdn_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_gdn_backward_args;
+
+KILN_API kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_gdn_backward_args *args, size_t *bytes);
+KILN_API kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *args);
+
 /* ---- linear attention; with decay log1p(-2^(-5 - head)), made in f64, retention; with gates their gated kind.
  * g = gates + decay; below -40 it counts as -40 in whole sequences */
 
@@ -193,6 +222,29 @@ typedef struct kiln_causal_conv_step_args {
 } kiln_causal_conv_step_args;
 
 KILN_API kiln_status kiln_causal_conv_step(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_step_args *args);
+
+/* Gradients, from those of `out` and of the final states. Sums over tokens are in f32, in an order that the shapes decide. */
+typedef struct kiln_causal_conv_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [B][S][D], of the forward pass, as all down to initial_states */
+    const kiln_tensor *filter;       /* in   T [D][W] */
+    const kiln_tensor *bias;         /* in   T [D]; NULL: 0 */
+    const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [N][W - 1][D]; NULL: 0 */
+    const kiln_tensor *dout;         /* in   T [B][S][D] */
+    const kiln_tensor *dfinal_states; /* in   f32 or T [N][W - 1][D]; NULL: 0 */
+    const kiln_tensor *dx;           /* out  T [B][S][D] */
+    const kiln_tensor *dfilter;      /* out  T [D][W] */
+    const kiln_tensor *dbias;        /* out  T [D]; NULL: not wanted */
+    const kiln_tensor *dinitial_states; /* out  f32 or T [N][W - 1][D]; NULL: not wanted */
+    kiln_activation activation;
+    void   *workspace;               /* kiln_causal_conv_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_causal_conv_backward_args;
+
+KILN_API kiln_status kiln_causal_conv_backward_workspace_size(kiln_ops *ops, const kiln_causal_conv_backward_args *args,
+                                                              size_t *bytes);
+KILN_API kiln_status kiln_causal_conv_backward(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_backward_args *args);
 
 #ifdef __cplusplus
 }
