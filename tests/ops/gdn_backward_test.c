@@ -333,8 +333,8 @@ static void what_is_refused(void **state)
     FAILS(args.dbeta = of(x.dv), KILN_BAD_TYPE, "'dbeta' is a tensor of bf16, expected f32");
     FAILS(args.dinitial_states = wrong, KILN_BAD_TYPE, "'dinitial_states' is a tensor of bf16, expected f32");
     FAILS(args.dfinal_states = wrong, KILN_BAD_TYPE, "'dfinal_states' is a tensor of bf16, expected f32");
-    FAILS(args.k = three; args.q = three; args.dq = three;
-          args.dk = three, KILN_BAD_SHAPE, "2 heads (of 'v') are not a multiple of 3 (of 'k')");
+    FAILS(args.k = three; args.q = three; args.dq = more;
+          args.dk = third, KILN_BAD_SHAPE, "2 heads (of 'v') are not a multiple of 3 (of 'k')");
     FAILS((void)0, KILN_BAD_ARGUMENT, "gdn_backward: needs a workspace of");
 #undef FAILS
     Array *const y = ARRAY(KILN_BF16, 2, 40, 24), *const dx = ARRAY(KILN_BF16, 2, 40, 24);
