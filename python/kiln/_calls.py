@@ -60,6 +60,8 @@ STRUCTS = {
     "kiln_conv2d_args": "*x *filter *out stride:i dilation:i pad:i",
     "kiln_gdn_args": "*q *k *v *gates *beta *offsets *initial_states *out *final_states ?normalize scale:f workspace:p "
                      "workspace_bytes:z",
+    "kiln_gdn_backward_args": "*q *k *v *gates *beta *offsets *initial_states *dout *dfinal_states *dq *dk *dv *dgates *dbeta "
+                              "*dinitial_states ?normalize scale:f workspace:p workspace_bytes:z",
     "kiln_gdn_step_args": "*q *k *v *gates *beta *from *to *states *out ?normalize scale:f",
     "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states scale:f workspace:p "
                                   "workspace_bytes:z",
@@ -68,6 +70,8 @@ STRUCTS = {
                         "workspace_bytes:z",
     "kiln_mamba2_step_args": "*x *dt *a *b *c *skip *dt_bias *z *from *to *states *out ?plain_dt",
     "kiln_causal_conv_args": "*x *filter *bias *offsets *initial_states *out *final_states activation:e",
+    "kiln_causal_conv_backward_args": "*x *filter *bias *offsets *initial_states *dout *dfinal_states *dx *dfilter *dbias "
+                                      "*dinitial_states activation:e workspace:p workspace_bytes:z",
     "kiln_causal_conv_step_args": "*x *filter *bias *from *to *states *out activation:e",
 }
 ROTARY = "style:e size:i base:d scale:d low:d high:d extrapolation:d magnitude:d offset:i"

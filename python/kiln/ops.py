@@ -28,11 +28,12 @@ from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
-           "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
-           "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
-           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots",
-           "paged_append", "paged_attention", "paged_slots", "rms_norm", "rotary_embedding", "softmax"]
+           "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values", "conv2d", "cross_entropy",
+           "cross_entropy_backward", "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm", "hadamard",
+           "kernel_list", "layer_norm", "linear_attention", "linear_attention_step", "mamba2_forward", "mamba2_step",
+           "masked_decode", "mla_append", "mla_decode", "mla_decode_sparse", "mla_dequantize", "mla_plan",
+           "mla_prefill_sparse", "mla_quantize", "mla_slots", "paged_append", "paged_attention", "paged_slots", "rms_norm",
+           "rotary_embedding", "softmax"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
@@ -550,6 +551,14 @@ def _with_states(call: Call, out: Array, states: Array, shape: Tuple[int, ...], 
     return out, call.output("final_states", states, shape, of)
 
 
+# Of the type of the states that there are; f32 where there are none.
+def _initial_gradient(call: Call, states: Array, shape: Tuple[int, ...], wanted: bool) -> Tuple[Any, ...]:
+    if not wanted and states is None:
+        return ()
+    of = call.type_of("dfinal_states" if call.tensors.get("initial_states") is None else "initial_states")
+    return (call.output("dinitial_states", states, shape, of),)
+
+
 def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Optional[Array] = None,
                 final_states: Optional[Array] = None, *, offsets: Optional[Array] = None,
                 initial_states: Optional[Array] = None, normalize: bool = False, scale: Optional[float] = None,
@@ -568,6 +577,30 @@ def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Op
     out = call.output("out", out, (batch, tokens, heads, values), call.type_of("q"))
     shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
     made = _with_states(call, out, final_states, shape, return_states)
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return made
+
+
+def gdn_backward(q: Array, k: Array, v: Array, gates: Array, beta: Array, dout: Array, dq: Optional[Array] = None,
+                 dk: Optional[Array] = None, dv: Optional[Array] = None, dgates: Optional[Array] = None,
+                 dbeta: Optional[Array] = None, dinitial_states: Optional[Array] = None, *, offsets: Optional[Array] = None,
+                 initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None, normalize: bool = False,
+                 scale: Optional[float] = None, return_states: bool = False, stream: Any = None) -> Tuple[Any, ...]:
+    """The gradients of `gdn_forward`, from its inputs and the gradients of out and, where they were used, of its final states.
+
+    dout      T [B][S][H][DV]; dfinal_states f32 or T [N][H][DK][DV]; None: 0. The others as in the forward call
+    Returns (dq, dk, dv, dgates, dbeta), of the shapes and types of the inputs; those of q and k are summed over the value heads of
+    a key head. With return_states, or where `dinitial_states` is given, it follows: [N][H][DK][DV].
+    """
+    call = Call("kiln_gdn_backward", "kiln_gdn_backward_args", q=q, k=k, v=v, gates=gates, beta=beta, offsets=offsets,
+                initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    made = _gradients(call, dq, dk, dv)
+    of_gates = call.output("dgates", dgates, call.tensors["gates"].shape, "f32")
+    of_beta = call.output("dbeta", dbeta, call.tensors["beta"].shape, call.type_of("beta"))
+    batch, _, heads, values = call.extents("v", 4)
+    shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
+    made += (of_gates, of_beta) + _initial_gradient(call, dinitial_states, shape, return_states)
     call.set(normalize=normalize, scale=scale)
     call.run(stream)
     return made
@@ -691,6 +724,33 @@ def causal_conv(x: Array, filter: Array, out: Optional[Array] = None, final_stat
     out = call.output("out", out, (batch, tokens, channels), call.type_of("x"))
     shape = _sequences(call, offsets, batch), call.extents("filter", 2)[1] - 1, channels
     made = _with_states(call, out, final_states, shape, return_states)
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return made
+
+
+def causal_conv_backward(x: Array, filter: Array, dout: Array, dx: Optional[Array] = None, dfilter: Optional[Array] = None,
+                         dbias: Optional[Array] = None, dinitial_states: Optional[Array] = None, *,
+                         bias: Optional[Array] = None, offsets: Optional[Array] = None,
+                         initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None,
+                         activation: Optional[str] = None, return_states: bool = False,
+                         stream: Any = None) -> Tuple[Any, ...]:
+    """The gradients of `causal_conv`, from its inputs and the gradients of out and, where they were used, of its final states.
+
+    dout      T [B][S][D]; dfinal_states f32 or T [N][W - 1][D]; None: 0. The others as in the forward call
+    Returns (dx, dfilter, dbias), dbias None without a bias; with return_states, or where `dinitial_states` is given, it follows:
+    [N][W - 1][D].
+    """
+    call = Call("kiln_causal_conv_backward", "kiln_causal_conv_backward_args", x=x, filter=filter, bias=bias, offsets=offsets,
+                initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    batch, tokens, channels = call.extents("x", 3)
+    taps = call.extents("filter", 2)[1]
+    of_x = call.output("dx", dx, (batch, tokens, channels), call.type_of("x"))
+    of_filter = call.output("dfilter", dfilter, (channels, taps), call.type_of("x"))
+    if bias is not None or dbias is not None:
+        dbias = call.output("dbias", dbias, (channels,), call.type_of("x"))
+    shape = _sequences(call, offsets, batch), taps - 1, channels
+    made = (of_x, of_filter, dbias) + _initial_gradient(call, dinitial_states, shape, return_states)
     call.set(activation=_choice("activation", activation, _ACTIVATIONS))
     call.run(stream)
     return made

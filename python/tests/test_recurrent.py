@@ -76,6 +76,13 @@ def convolution(x, taps, state, bias=0):
     return silu(out), [every[t + 1:t + width] for t in range(len(x))]
 
 
+def rises_along(gradients, inputs, total, tolerance=2e-3):
+    """The sum of squares of all gradients is how much `total`, a number made from the inputs in f64, rises along them."""
+    step, length = 1e-4, sum(float((np.asarray(d, "f8") ** 2).sum()) for d in gradients)
+    two = [total(*(x.astype("f8") + sign * step * d / length ** 0.5 for x, d in zip(inputs, gradients))) for sign in (1, -1)]
+    np.testing.assert_allclose((two[0] - two[1]) / (2 * step), length ** 0.5, rtol=tolerance)
+
+
 class Recurrent(unittest.TestCase):
     HK, H, DK, DV = 2, 4, 16, 32
 
@@ -110,6 +117,19 @@ class Recurrent(unittest.TestCase):
         ops.gdn_step(q[:, :1], k[:, :1], v[:, :1], g[:, :1].copy(), beta[:, :1].copy(), pool, normalize=True)   # in place
         near(pool[1], delta_net(q[1], k[1], v[1], g[1], beta[1], held[1], True)[1][0])
         np.testing.assert_array_equal(pool[2:], held[2:])
+
+    def test_gradients_of_a_gated_delta_net(self):
+        inputs = self.tokens(1, 70)
+        dout, initial, dfinal = normal(1, 70, self.H, self.DV), normal(1, self.H, self.DK, self.DV), normal(1, self.H, self.DK, self.DV)
+        made = ops.gdn_backward(*inputs, dout, initial_states=initial, dfinal_states=dfinal, normalize=True, return_states=True)
+
+        def total(q, k, v, g, beta, x):
+            out, states = delta_net(q[0], k[0], v[0], g[0], beta[0], x[0], True)
+            return (out * dout[0]).sum() + (states[-1] * dfinal[0]).sum()
+        for i, d in enumerate(made):                            # of each input alone
+            every = [d if i == j else np.zeros_like(x) for j, x in enumerate((*inputs, initial))]
+            rises_along(every, (*inputs, initial), total)
+        self.assertEqual(len(ops.gdn_backward(*inputs, dout)), 5)
 
     def test_linear_attention_of_packed_sequences(self):
         q, k, v, g, _ = self.tokens(1, 75)
@@ -150,6 +170,12 @@ class Recurrent(unittest.TestCase):
         for b, first in enumerate((1, 0)):
             expected, states = convolution(more[b], taps, final[first], bias)
             near(out[b], expected), near(pool[first], states[b])
+
+    def test_gradients_of_a_causal_convolution(self):
+        x, taps, bias, initial, dout = normal(1, 9, 32), normal(32, 4), normal(32), normal(1, 3, 32), normal(1, 9, 32)
+        made = ops.causal_conv_backward(x, taps, dout, bias=bias, initial_states=initial, activation="silu", return_states=True)
+        rises_along(made, (x, taps, bias, initial), lambda x, f, b, s: (convolution(x[0], f, s[0], b)[0] * dout[0]).sum())
+        self.assertIsNone(ops.causal_conv_backward(x, taps, dout)[2])
 
     def test_messages(self):
         q, k, v, g, beta = self.tokens(1, 4)
