@@ -566,7 +566,7 @@ def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Op
     """Gated delta net over whole sequences: X = exp(g) X; X = X + k^T beta (v - k X); out = scale q X.
 
     q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
-    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; beta T or f32 [B][S][H]
+    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; or [B][S][H][DK], Kimi delta attention; beta T or f32 [B][S][H]
     initial_states f32 or T [N][H][DK][DV]; None: 0
     normalize q and k are divided by their lengths first; scale: None: 1/sqrt(DK)
     Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
@@ -611,7 +611,7 @@ def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Ar
              scale: Optional[float] = None, stream: Any = None) -> Any:
     """`gdn_forward` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
 
-    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], beta T or f32 [B][R][H]
+    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H] or [B][R][H][DK], beta T or f32 [B][R][H]
     from_     i32 [B]: the number of each request's state before its first token; None: b
     to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
     Returns out, T [B][R][H][DV].

@@ -42,7 +42,7 @@ def delta_net(q, k, v, g, beta, x, normalize=False):
         qt, kt = (np.repeat(y[t], group, 0).astype("f8") for y in (q, k))
         if normalize:
             qt, kt = (y / np.sqrt((y * y).sum(1, keepdims=True) + 1e-6) for y in (qt, kt))
-        x = np.exp(g[t].astype("f8"))[:, None, None] * x
+        x = np.exp(g[t].astype("f8").reshape(v.shape[1], -1, 1)) * x            # of each head, or of each channel
         lack = beta[t][:, None] * (v[t] - np.einsum("hk,hkv->hv", kt, x))
         x = x + kt[:, :, None] * lack[:, None]
         out[t] = np.einsum("hk,hkv->hv", qt, x) * q.shape[2] ** -0.5
@@ -117,6 +117,15 @@ class Recurrent(unittest.TestCase):
         ops.gdn_step(q[:, :1], k[:, :1], v[:, :1], g[:, :1].copy(), beta[:, :1].copy(), pool, normalize=True)   # in place
         near(pool[1], delta_net(q[1], k[1], v[1], g[1], beta[1], held[1], True)[1][0])
         np.testing.assert_array_equal(pool[2:], held[2:])
+
+    def test_kimi_delta_attention(self):
+        q, k, v, _, beta = self.tokens(1, 70)
+        g, pool = -uniform(0, 1, 1, 70, self.H, self.DK), normal(1, self.H, self.DK, self.DV)
+        out, final = ops.gdn_forward(q, k, v, g, beta, initial_states=pool, normalize=True, return_states=True)
+        expected, states = delta_net(q[0], k[0], v[0], g[0], beta[0], pool[0], True)
+        near(out[0], expected), near(final[0], states[-1])
+        first = ops.gdn_step(q[:, :1], k[:, :1], v[:, :1], g[:, :1], beta[:, :1], pool, normalize=True)
+        near(first[0], expected[:1]), near(pool[0], states[0])
 
     def test_gradients_of_a_gated_delta_net(self):
         inputs = self.tokens(1, 70)

@@ -113,9 +113,14 @@ static kiln_status size_whole(Call *call, int offsets, size_t *bytes)
 
 enum { GDN_OFFSETS = 5 };
 
+// A gate for each channel of a key: Kimi delta attention.
+static bool is_by_channel(const kiln_tensor *gates) { return gates && gates->rank == 4; }
+
 static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
 {
     double scale;
+    const bool by_channel = is_by_channel(a->gates);
+    const char *const gates = by_channel ? "[B][S][H][DK]" : "[B][S][H]";
     const States states = states_of(a->q, a->initial_states, a->final_states);
     const char *const shape = a->offsets ? "[N][H][DK][DV]" : "[B][H][DK][DV]";
     // clang-format off
@@ -123,7 +128,7 @@ static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
         { IN,           "q",              a->q,              TYPES_FLOAT,       "Q[B][S][HK][DK]" },
         { IN,           "k",              a->k,              0,                 "K[B][S][HK][DK]" },
         { IN,           "v",              a->v,              0,                 "V[B][S][H][DV]" },
-        { IN,           "gates",          a->gates,          1 << KILN_F32,     "[B][S][H]" },
+        { IN,           "gates",          a->gates,          1 << KILN_F32,     gates },
         { IN,           "beta",           a->beta,           same_or_f32(a->q), "[B][S][H]" },
         { IN_OPTIONAL,  "offsets",        a->offsets,        1 << KILN_I32,     "[N + 1]" },
         { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial,    shape },
@@ -136,11 +141,12 @@ static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_attention(call, a->scale, &scale);
     if (!status)
-        status =
-            call_kernel(call, "linear/gdn.tile", "gdn_forward", "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s",
-                        name_of(a->q), name_of(a->beta), state_type(&states), (int)call_extent(call, "DK"),
-                        (int)call_extent(call, "DV"), group_of(call, "HK"), yes(a->normalize),
-                        LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
+        status = call_kernel(call, by_channel ? "linear/kda.tile" : "linear/gdn.tile",
+                             by_channel ? "kda_forward" : "gdn_forward",
+                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s", name_of(a->q), name_of(a->beta),
+                             state_type(&states), (int)call_extent(call, "DK"), (int)call_extent(call, "DV"),
+                             group_of(call, "HK"), yes(a->normalize), LACKS(a->offsets, "Offset"),
+                             LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -317,11 +323,43 @@ static kiln_status step(Call *call, kiln_stream *stream, const kiln_gdn_step_arg
     return call_run(call, stream, NULL, 0);
 }
 
+// With a gate for each channel.
+static kiln_status step_by_channel(Call *call, kiln_stream *stream, const kiln_gdn_step_args *a)
+{
+    double scale;
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "q",      a->q,      TYPES_FLOAT,       "Q[B][R][HK][DK]" },
+        { IN,          "k",      a->k,      0,                 "K[B][R][HK][DK]" },
+        { IN,          "v",      a->v,      0,                 "V[B][R][H][DV]" },
+        { IN,          "gates",  a->gates,  1 << KILN_F32,     "[B][R][H][DK]" },
+        { IN,          "beta",   a->beta,   same_or_f32(a->q), "[B][R][H]" },
+        { IN_OPTIONAL, "from",   a->from,   1 << KILN_I32,     "[B]" },
+        { IN_OPTIONAL, "to",     a->to,     1 << KILN_I32,     "[B][R]" },
+        { OUT,         "states", a->states, same_or_f32(a->q), "[M][H][DK][DV]" },
+        { OUT,         "out",    a->out,    0,                 "O[B][R][H][DV]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_attention(call, a->scale, &scale);
+    if (!status) status = check_count(call, "R", "q", 1, STEP_TOKENS);
+    if (!status)
+        status = call_kernel(call, "linear/kda.tile", "kda_step",
+                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, R=%d, NORM=%s%s%s", name_of(a->q),
+                             name_of(a->beta), name_of(a->states), (int)call_extent(call, "DK"),
+                             (int)call_extent(call, "DV"), group_of(call, "HK"), (int)call_extent(call, "R"),
+                             yes(a->normalize), LACKS(a->from, "From"), LACKS(a->to, "To"));
+    if (status) return status;
+    call_add(call, KILN_FLOAT(scale));
+    return call_run(call, stream, NULL, 0);
+}
+
 kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *a)
 {
     Call call;
     const kiln_status status = call_begin(&call, "kiln_gdn_step", ops, a, sizeof *a);
-    return status ? status : step(&call, stream, a, NULL, true);
+    if (status) return status;
+    return is_by_channel(a->gates) ? step_by_channel(&call, stream, a) : step(&call, stream, a, NULL, true);
 }
 
 kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *a)

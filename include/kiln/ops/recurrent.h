@@ -3,6 +3,7 @@
  * and the short causal convolution in front of them. Sequences whole, packed or not, and token by token.
  *
  *     gated delta net     X = exp(g) X;  X = X + k^T beta (v - k X);  o = scale q X
+ *     Kimi delta attention: the same with a gate for each channel of a key, diag(exp(g)) X
  *     linear attention    X = exp(g) X + k^T v;                       o = scale q X
  *
  * The state X is DK x DV; q, k, v and o are rows of a token and head. g is a natural logarithm, at most 0.
@@ -35,14 +36,15 @@
 extern "C" {
 #endif
 
-/* ---- gated delta net: in chunks of 64 tokens; the recurrence for k of length 1, that of `normalize`, stays bounded */
+/* ---- gated delta net, and Kimi delta attention, whose gates have one dimension more: in chunks of 64 tokens or fewer; the
+ * recurrence for k of length 1, that of `normalize`, stays bounded */
 
 typedef struct kiln_gdn_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   T [B][S][HK][DK] */
     const kiln_tensor *k;            /* in   T [B][S][HK][DK] */
     const kiln_tensor *v;            /* in   T [B][S][H][DV] */
-    const kiln_tensor *gates;        /* in   f32 [B][S][H]: g. Below -40, -infinity too, it counts as -40 */
+    const kiln_tensor *gates;        /* in   f32 [B][S][H] or [B][S][H][DK]: g. Below -40, -infinity too, it counts as -40 */
     const kiln_tensor *beta;         /* in   T or f32 [B][S][H] */
     const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
     const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]: the states before the first token; NULL: 0 */
@@ -62,7 +64,7 @@ typedef struct kiln_gdn_step_args {
     const kiln_tensor *q;            /* in   T [B][R][HK][DK], R from 1 to 16 */
     const kiln_tensor *k;            /* in   T [B][R][HK][DK] */
     const kiln_tensor *v;            /* in   T [B][R][H][DV] */
-    const kiln_tensor *gates;        /* in   f32 [B][R][H] */
+    const kiln_tensor *gates;        /* in   f32 [B][R][H] or [B][R][H][DK] */
     const kiln_tensor *beta;         /* in   T or f32 [B][R][H] */
     const kiln_tensor *from;         /* in   i32 [B]; NULL: b */
     const kiln_tensor *to;           /* in   i32 [B][R]; NULL: in place */
@@ -76,7 +78,7 @@ KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kil
 
 /* Gradients, from those of `out` and of the final states. The forward pass leaves nothing but its inputs: what it computed is
  * computed again. The gradient of a gate below -40 is 0. The workspace holds, for each chunk, two states of T, and for each token
- * and head about 3 DK + 4 DV + 64 elements of T. States and their gradients are of one type. */
+ * and head about 3 DK + 4 DV + 64 elements of T. States and their gradients are of one type. Gates for each channel have none yet. */
 typedef struct kiln_gdn_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   T [B][S][HK][DK], of the forward pass, as all down to initial_states */
