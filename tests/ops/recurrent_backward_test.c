@@ -390,17 +390,20 @@ static void linear_attention(const Case *c)
     compare(c, "ddecay", d.decay, e.ddecay);
     compare(c, "dinitial_states", d.x0, e.dx0);
     compare(c, "dinitial_keys", d.z0, e.dz0);
+    done(kiln_linear_attention_backward(ops, NULL, &back)); // every run gives the same, to the bit
+    array_unchanged(d.q, "dq"), array_unchanged(d.k, "dk"), array_unchanged(d.v, "dv");
+    if (d.gates) array_unchanged(d.gates, "dgates");
+    if (d.decay) array_unchanged(d.decay, "ddecay");
 }
 
 static void linear_attentions(void **state)
 {
     static const Case cases[] = {
-        { KILN_F32, KILN_F32, 2, 100, 2, 2, 32, 48, .ends = false },
-        { KILN_F32, KILN_F32, 1, 150, 3, 6, 32, 32, .gates = true, .ends = true, .apart = true },
+        { KILN_F32, KILN_F32, 2, 100, 2, 2, 32, 48, .apart = true },
+        { KILN_F32, KILN_F32, 1, 3000, 3, 6, 16, 32, .gates = true, .ends = true },
+        { KILN_F32, KILN_F32, 2, 0, 3, 6, 16, 32, .gates = true, .ends = true },
         { KILN_F32, KILN_F32, 1, 150, 1, 2, 32, 32, .is_packed = true, .decay = true, .normalize = true, .ends = true },
-        { KILN_BF16, KILN_BF16, 1, 150, 3, 3, 64, 32, .is_packed = true, .gates = true, .decay = true, .ends = true },
-        { KILN_F16, KILN_F32, 2, 70, 1, 2, 64, 64, .decay = true, .normalize = true, .ends = true },
-        { KILN_F32, KILN_F32, 2, 0, 3, 3, 32, 48, .gates = true, .ends = true },
+        { KILN_BF16, KILN_BF16, 1, 150, 1, 32, 64, 32, .is_packed = true, .gates = true, .decay = true, .ends = true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) linear_attention(&cases[i]);
 }
@@ -544,70 +547,32 @@ static void mamba2(const Case *c)
     compare(c, "dskip", dskip, e.dskip);
     compare(c, "ddt_bias", dbias, e.dbias);
     compare(c, "dinitial_states", dx0, e.dx0);
+    done(kiln_mamba2_backward(ops, NULL, &back));
+    array_unchanged(dx, "dx"), array_unchanged(da, "da"), array_unchanged(db, "db"), array_unchanged(dc, "dc");
 }
 
 static void mamba2s(void **state)
 {
     static const Case cases[] = {
-        { KILN_F32, KILN_F32, 2, 70, 2, 4, 32, 16, .ends = false, .apart = true },
+        { KILN_F32, KILN_F32, 1, 3000, 3, 3, 16, 16, .ends = true },
+        { KILN_F32, KILN_F32, 2, 0, 3, 3, 16, 16, .ends = true },
         { KILN_F32, KILN_F32, 1, 150, 1, 3, 32, 32, .is_packed = true, .ends = true },
-        { KILN_BF16, KILN_F32, 1, 300, 1, 3, 64, 64, .ends = true },
-        { KILN_F32, KILN_F32, 2, 0, 3, 3, 32, 32, .ends = true },
+        { KILN_BF16, KILN_F32, 2, 300, 1, 3, 64, 64, .apart = true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) mamba2(&cases[i]);
 }
 
 // ---- many tokens
 
-static void many_tokens(void **state)
-{
-    const Case linear = { KILN_F32, KILN_F32, 1, 3000, 3, 3, 16, 16, .gates = true, .ends = true };
-    const Case mamba = { KILN_F32, KILN_F32, 1, 3000, 3, 3, 16, 16, .ends = true };
-    linear_attention(&linear);
-    mamba2(&mamba);
-}
-
 static void very_many_tokens(void **state)
 {
     need_long_tests();
-    const Case linear = { KILN_F32, KILN_F32, 1, 65536, 3, 3, 16, 16, .gates = true, .ends = true };
+    const Case linear = { KILN_F32, KILN_F32, 1, 65536, 3, 6, 16, 32, .gates = true, .ends = true };
     const Case normalized = { KILN_F32, KILN_F32, 1, 65536, 3, 3, 16, 16, .decay = true, .normalize = true };
     const Case mamba = { KILN_F32, KILN_F32, 1, 65536, 3, 3, 16, 16, .ends = true };
     linear_attention(&linear);
     linear_attention(&normalized);
     mamba2(&mamba);
-}
-
-// ---- every run gives the same, to the bit
-
-static void runs_are_the_same(void **state)
-{
-    const Case c = { KILN_BF16, KILN_F32, 1, 150, 1, 32, 32, 32, .gates = true, .decay = true }; // parts of groups
-    const Tensors x = drawn_tensors(&c);
-    const Array *const dout = drawn(like(x.out), -1, 1);
-    Array *first[5] = { 0 };
-    for (int run = 0; run < 2; run++) {
-        Array *const d[] = { like(x.q), like(x.k), like(x.v), like(x.gates), like(x.decay) };
-        kiln_linear_attention_backward_args back = { .q = of(x.q),
-                                                     .k = of(x.k),
-                                                     .v = of(x.v),
-                                                     .gates = of(x.gates),
-                                                     .decay = of(x.decay),
-                                                     .dout = of(dout),
-                                                     .dq = of(d[0]),
-                                                     .dk = of(d[1]),
-                                                     .dv = of(d[2]),
-                                                     .dgates = of(d[3]),
-                                                     .ddecay = of(d[4]) };
-        assert_ok(kiln_linear_attention_backward_workspace_size(ops, &back, &back.workspace_bytes));
-        back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
-        done(kiln_linear_attention_backward(ops, NULL, &back));
-        for (int i = 0; i < 5; i++) {
-            array_fetch(d[i]);
-            if (run == 0) first[i] = d[i];
-            else assert_memory_equal(d[i]->host, first[i]->host, d[i]->bytes);
-        }
-    }
 }
 
 // ---- refusals
@@ -657,9 +622,7 @@ int main(void)
         cmocka_unit_test_teardown(the_recurrence_has_these_gradients, free_arrays),
         cmocka_unit_test_teardown(linear_attentions, free_arrays),
         cmocka_unit_test_teardown(mamba2s, free_arrays),
-        cmocka_unit_test_teardown(many_tokens, free_arrays),
         cmocka_unit_test_teardown(very_many_tokens, free_arrays),
-        cmocka_unit_test_teardown(runs_are_the_same, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
