@@ -202,9 +202,9 @@ typedef struct Case {
 static Tolerance tolerance_of(const Case *c, double size)
 {
     switch (c->type) {
-    case KILN_F32: return (Tolerance){ 2e-4 * size, 2e-4, 1e-7 };
+    case KILN_F32: return (Tolerance){ 3e-5 * size, 3e-5, 1e-10 };
     case KILN_F16: return (Tolerance){ 1e-2 * size, 1e-2, 1e-5 };
-    default: return (Tolerance){ 6e-2 * size, 3e-2, 1e-4 };
+    default: return (Tolerance){ 6e-2 * size, 3e-2, 2e-5 };
     }
 }
 
