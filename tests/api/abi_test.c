@@ -134,6 +134,8 @@ static void sizes_of_recurrent_arguments(void **state)
     CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
     CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);
     CHECK_CALL(kiln_mamba2_step_args, kiln_mamba2_step);
+    CHECK_CALL(kiln_linear_attention_backward_args, kiln_linear_attention_backward);
+    CHECK_CALL(kiln_mamba2_backward_args, kiln_mamba2_backward);
     CHECK_CALL(kiln_causal_conv_args, kiln_causal_conv);
     CHECK_CALL(kiln_causal_conv_step_args, kiln_causal_conv_step);
     CHECK_CALL(kiln_causal_conv_backward_args, kiln_causal_conv_backward);
@@ -142,6 +144,8 @@ static void sizes_of_recurrent_arguments(void **state)
     CHECK_WORKSPACE(kiln_causal_conv_backward_args, kiln_causal_conv_backward_workspace_size);
     CHECK_WORKSPACE(kiln_mamba2_args, kiln_mamba2_forward_workspace_size);
     CHECK_WORKSPACE(kiln_linear_attention_args, kiln_linear_attention_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_linear_attention_backward_args, kiln_linear_attention_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_mamba2_backward_args, kiln_mamba2_backward_workspace_size);
 }
 
 static void sizes_of_build_options(void **state)
