@@ -33,9 +33,6 @@ static kiln_status check_whole(Call *call, const kiln_gdn_args *a, const States 
     return status ? status : check_attention(call, a->scale, scale);
 }
 
-// A gate for each channel of a key: Kimi delta attention.
-static bool is_by_channel(const kiln_tensor *gates) { return gates && gates->rank == 4; }
-
 static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
 {
     double scale;

@@ -13,6 +13,8 @@ static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args
     const unsigned types =
         one_type(a->q, (const kiln_tensor *[]){ a->initial_states, a->dfinal_states, a->dinitial_states }, 3, &state);
     const char *const shape = a->offsets ? "[N][H][DK][DV]" : "[B][H][DK][DV]";
+    const bool by_channel = is_by_channel(a->gates);
+    const char *const gates = by_channel ? "[B][S][H][DK]" : "[B][S][H]";
     const unsigned beta = same_or_f32(a->q);
     const bool is_known = a->beta && (unsigned)a->beta->type <= KILN_BOOL && beta >> a->beta->type & 1;
     // clang-format off
@@ -20,7 +22,7 @@ static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args
         { IN,           "q",               a->q,               TYPES_FLOAT,     "Q[B][S][HK][DK]" },
         { IN,           "k",               a->k,               0,               "K[B][S][HK][DK]" },
         { IN,           "v",               a->v,               0,               "V[B][S][H][DV]" },
-        { IN,           "gates",           a->gates,           1 << KILN_F32,   "[B][S][H]" },
+        { IN,           "gates",           a->gates,           1 << KILN_F32,   gates },
         { IN,           "beta",            a->beta,            beta,            "[B][S][H]" },
         { IN_OPTIONAL,  "offsets",         a->offsets,         1 << KILN_I32,   "[N + 1]" },
         { IN_OPTIONAL,  "initial_states",  a->initial_states,  types,           shape },
@@ -29,7 +31,7 @@ static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args
         { OUT,          "dq",              a->dq,              0,               "dQ[B][S][HK][DK]" },
         { OUT,          "dk",              a->dk,              0,               "dK[B][S][HK][DK]" },
         { OUT,          "dv",              a->dv,              0,               "dV[B][S][H][DV]" },
-        { OUT,          "dgates",          a->dgates,          1 << KILN_F32,   "[B][S][H]" },
+        { OUT,          "dgates",          a->dgates,          1 << KILN_F32,   gates },
         { OUT,          "dbeta",           a->dbeta,           is_known ? 1U << a->beta->type : beta, "[B][S][H]" },
         { OUT_OPTIONAL, "dinitial_states", a->dinitial_states, types,           shape },
     };
@@ -39,7 +41,8 @@ static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_attention(call, a->scale, &scale);
     if (!status)
-        status = call_kernel(call, "linear/gdn_backward.tile", "gdn_backward",
+        status = call_kernel(call, by_channel ? "linear/kda_backward.tile" : "linear/gdn_backward.tile",
+                             by_channel ? "kda_backward" : "gdn_backward",
                              "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s%s", name_of(a->q), name_of(a->beta),
                              state, (int)call_extent(call, "DK"), (int)call_extent(call, "DV"), group_of(call, "HK"),
                              yes(a->normalize), LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "H0"),

@@ -128,6 +128,11 @@ static inline unsigned one_type(const kiln_tensor *first, const kiln_tensor *con
     return types;
 }
 
+// ---- gated delta net
+
+// A gate for each channel of a key: Kimi delta attention.
+static inline bool is_by_channel(const kiln_tensor *gates) { return gates && gates->rank == 4; }
+
 // ---- causal convolution
 
 // A state has one token less than a filter, whose size is `filter`'s.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kda_test.c - Kimi delta attention, the gated delta net with a gate for each channel, against the references of its kernels, which
 // go token by token in f64: channels near 0 and near 1, tokens that forget everything, heads in groups, packed sequences, states
-// that begin and end a call; steps with drafts.
+// that begin and end a call; steps with drafts. Gradients against central differences of the recurrence in f64.
 #include "support.h"
 
 #include "kiln/ops/recurrent.h"
@@ -131,11 +131,110 @@ static void steps(void **state)
                  "kiln_gdn_step: dimension 3 of 'gates' is 32, expected 64");
 }
 
+// ---- gradients
+
+enum { S = 40, HEADS = 2, D = 16 }; // a key head, two value heads; two chunks and a half
+
+typedef struct Numbers {
+    double *q, *k, *v, *gates, *beta, *initial, *dout, *dfinal;
+} Numbers;
+
+static void row_of(const double *row, double *out)
+{
+    const double norm = sqrt(dot(row, row, D) + 1e-6);
+    for (int a = 0; a < D; a++) out[a] = row[a] / norm;
+}
+
+// The sum of products of all results with their gradients.
+static double whole_sum(const Numbers *n)
+{
+    double sum = 0;
+    for (int h = 0; h < HEADS; h++) {
+        double x[D * D], q[D], k[D];
+        for (int i = 0; i < D * D; i++) x[i] = n->initial[h * D * D + i];
+        for (int t = 0; t < S; t++) {
+            row_of(n->q + t * D, q), row_of(n->k + t * D, k);
+            for (int d = 0; d < D; d++) {
+                double kept = 0, out = 0;
+                for (int a = 0; a < D; a++) kept += k[a] * (x[a * D + d] *= exp(n->gates[(t * HEADS + h) * D + a]));
+                const double r = n->beta[t * HEADS + h] * (n->v[(t * HEADS + h) * D + d] - kept);
+                for (int a = 0; a < D; a++) out += q[a] * (x[a * D + d] += k[a] * r);
+                sum += out / sqrt((double)D) * n->dout[(t * HEADS + h) * D + d];
+            }
+        }
+        for (int i = 0; i < D * D; i++) sum += x[i] * n->dfinal[h * D * D + i];
+    }
+    return sum;
+}
+
+static void compare_differences(const char *name, const Numbers *n, double *input, Array *gradient)
+{
+    enum { SAMPLES = 40 };
+    const double step = 1e-5;
+    array_fetch(gradient);
+    for (int i = 0; i < SAMPLES; i++) {
+        const int64_t at = integer(0, count(gradient) - 1);
+        const double x = input[at];
+        input[at] = x + step;
+        double expected = whole_sum(n);
+        input[at] = x - step;
+        expected = (expected - whole_sum(n)) / (2 * step);
+        input[at] = x;
+        if (!(fabs(get(gradient, at) - expected) <= 1e-3 + 1e-3 * fabs(expected)))
+            fail_msg("%s: element %lld is %.8g, expected %.8g", name, (long long)at, get(gradient, at), expected);
+    }
+}
+
+static void gradients_are_differences(void **state)
+{
+    Array *const q = drawn(ARRAY(KILN_F32, 1, S, 1, D), -1, 1), *const k = drawn(ARRAY(KILN_F32, 1, S, 1, D), -1, 1);
+    Array *const v = drawn(ARRAY(KILN_F32, 1, S, HEADS, D), -1, 1), *const gates = ARRAY(KILN_F32, 1, S, HEADS, D);
+    Array *const beta = drawn(ARRAY(KILN_F32, 1, S, HEADS), 0, 1), *const dout =
+                                                                       drawn(ARRAY(KILN_F32, 1, S, HEADS, D), -1, 1);
+    Array *const initial = drawn(ARRAY(KILN_F32, 1, HEADS, D, D), -1, 1);
+    Array *const dfinal = drawn(ARRAY(KILN_F32, 1, HEADS, D, D), -1, 1);
+    for (int64_t i = 0; i < count(gates); i++)
+        set(gates, i, -(i % 3 == 0 ? 0.001 : i % 3 == 1 ? 1 : 30) * uniform(0, 1));
+    array_send(gates);
+    Array *const dq = ARRAY(KILN_F32, 1, S, 1, D), *const dk = ARRAY(KILN_F32, 1, S, 1, D);
+    Array *const dv = ARRAY(KILN_F32, 1, S, HEADS, D), *const dgates = ARRAY(KILN_F32, 1, S, HEADS, D);
+    Array *const dbeta = ARRAY(KILN_F32, 1, S, HEADS), *const dinitial = ARRAY(KILN_F32, 1, HEADS, D, D);
+    kiln_gdn_backward_args args = { .q = of(q),
+                                    .k = of(k),
+                                    .v = of(v),
+                                    .gates = of(gates),
+                                    .beta = of(beta),
+                                    .initial_states = of(initial),
+                                    .dout = of(dout),
+                                    .dfinal_states = of(dfinal),
+                                    .dq = of(dq),
+                                    .dk = of(dk),
+                                    .dv = of(dv),
+                                    .dgates = of(dgates),
+                                    .dbeta = of(dbeta),
+                                    .dinitial_states = of(dinitial),
+                                    .normalize = true };
+    assert_ok(kiln_gdn_backward_workspace_size(ops, &args, &args.workspace_bytes));
+    args.workspace = bytes_new(args.workspace_bytes)->tensor.data;
+    done(kiln_gdn_backward(ops, NULL, &args));
+    const Numbers n = { values(q),    values(k),       values(v),    values(gates),
+                        values(beta), values(initial), values(dout), values(dfinal) };
+    compare_differences("dq", &n, n.q, dq);
+    compare_differences("dk", &n, n.k, dk);
+    compare_differences("dv", &n, n.v, dv);
+    compare_differences("dgates", &n, n.gates, dgates);
+    compare_differences("dbeta", &n, n.beta, dbeta);
+    compare_differences("dinitial_states", &n, n.initial, dinitial);
+    args.dgates = of(dbeta);
+    assert_fails(kiln_gdn_backward(ops, NULL, &args), KILN_BAD_SHAPE, "kiln_gdn_backward: 'dgates'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(kimi_delta_attention, free_arrays),
         cmocka_unit_test_teardown(steps, free_arrays),
+        cmocka_unit_test_teardown(gradients_are_differences, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

@@ -78,13 +78,13 @@ KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kil
 
 /* Gradients, from those of `out` and of the final states. The forward pass leaves nothing but its inputs: what it computed is
  * computed again. The gradient of a gate below -40 is 0. The workspace holds, for each chunk, two states of T, and for each token
- * and head about 3 DK + 4 DV + 64 elements of T. States and their gradients are of one type. Gates for each channel have none yet. */
+ * and head about 3 DK + 4 DV + 64 elements of T; with gates for each channel, in chunks of 32 or 16 tokens, 6 DK + 3 DV + 96. States and their gradients are of one type. */
 typedef struct kiln_gdn_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   T [B][S][HK][DK], of the forward pass, as all down to initial_states */
     const kiln_tensor *k;            /* in   T [B][S][HK][DK] */
     const kiln_tensor *v;            /* in   T [B][S][H][DV] */
-    const kiln_tensor *gates;        /* in   f32 [B][S][H] */
+    const kiln_tensor *gates;        /* in   f32 [B][S][H] or [B][S][H][DK] */
     const kiln_tensor *beta;         /* in   T or f32 [B][S][H] */
     const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
     const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
@@ -93,7 +93,7 @@ typedef struct kiln_gdn_backward_args {
     const kiln_tensor *dq;           /* out  T [B][S][HK][DK]: summed over the heads of a group, as dk */
     const kiln_tensor *dk;           /* out  T [B][S][HK][DK] */
     const kiln_tensor *dv;           /* out  T [B][S][H][DV] */
-    const kiln_tensor *dgates;       /* out  f32 [B][S][H] */
+    const kiln_tensor *dgates;       /* out  f32, of gates' shape */
     const kiln_tensor *dbeta;        /* out  [B][S][H], of beta's type */
     const kiln_tensor *dinitial_states; /* out  f32 or T [N][H][DK][DV]; NULL: not wanted */
     bool    normalize;               /* as in the forward pass, as scale */
