@@ -17,12 +17,13 @@
 #include <string.h>
 
 static const char text[] =
-    "The river takes its time. It takes the snow of the hills and the rain of the fields, and it takes the leaves that the trees let "
-    "go, and it brings all of it down to the town. The town has a mill, and the mill has a wheel, and the wheel takes its turn from "
-    "the river. What the river brings the wheel turns, and what the wheel turns the mill grinds, and what the mill grinds the town "
-    "eats. When the snow is deep the river is slow, and the wheel is slow, and the town waits. When the rain is long the river is "
-    "fast, and the wheel is fast, and the town eats well. The hills do not know the town, and the town does not know the hills, and "
-    "the river, that knows them both, takes its time. ";
+    "The river takes its time. It takes the snow of the hills and the rain of the fields, and it takes the "
+    "leaves that the trees let go, and it brings all of it down to the town. The town has a mill, and the "
+    "mill has a wheel, and the wheel takes its turn from the river. What the river brings the wheel turns, "
+    "and what the wheel turns the mill grinds, and what the mill grinds the town eats. When the snow is deep "
+    "the river is slow, and the wheel is slow, and the town waits. When the rain is long the river is fast, "
+    "and the wheel is fast, and the town eats well. The hills do not know the town, and the town does not "
+    "know the hills, and the river, that knows them both, takes its time. ";
 
 /* Kernels that no operator has: what gates are made from, the gradient of a norm without weights, the steps of Adam. */
 static const char source[] =

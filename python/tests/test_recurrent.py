@@ -128,17 +128,19 @@ class Recurrent(unittest.TestCase):
         near(first[0], expected[:1]), near(pool[0], states[0])
 
     def test_gradients_of_a_gated_delta_net(self):
-        inputs = self.tokens(1, 70)
+        q, k, v, g, beta = self.tokens(1, 70)
         dout, initial, dfinal = normal(1, 70, self.H, self.DV), normal(1, self.H, self.DK, self.DV), normal(1, self.H, self.DK, self.DV)
-        made = ops.gdn_backward(*inputs, dout, initial_states=initial, dfinal_states=dfinal, normalize=True, return_states=True)
 
         def total(q, k, v, g, beta, x):
             out, states = delta_net(q[0], k[0], v[0], g[0], beta[0], x[0], True)
             return (out * dout[0]).sum() + (states[-1] * dfinal[0]).sum()
-        for i, d in enumerate(made):                            # of each input alone
-            every = [d if i == j else np.zeros_like(x) for j, x in enumerate((*inputs, initial))]
-            rises_along(every, (*inputs, initial), total)
-        self.assertEqual(len(ops.gdn_backward(*inputs, dout)), 5)
+        for gates in (g, -uniform(0, 1, 1, 70, self.H, self.DK)):                    # of each head, of each channel
+            inputs = q, k, v, gates, beta
+            made = ops.gdn_backward(*inputs, dout, initial_states=initial, dfinal_states=dfinal, normalize=True, return_states=True)
+            for i, d in enumerate(made):                        # of each input alone
+                every = [d if i == j else np.zeros_like(x) for j, x in enumerate((*inputs, initial))]
+                rises_along(every, (*inputs, initial), total)
+        self.assertEqual(len(ops.gdn_backward(q, k, v, g, beta, dout)), 5)
 
     def test_linear_attention_of_packed_sequences(self):
         q, k, v, g, _ = self.tokens(1, 75)
