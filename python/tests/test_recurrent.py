@@ -169,6 +169,53 @@ class Recurrent(unittest.TestCase):
             expected, states = mamba2(u[i, :2], dt[i, :2], a, b[i, :2], c[i, :2], final[i], skip, dt_bias)
             near(step[i], expected * silu(z[i])), near(pool[i], states[-1])
 
+    def along(self, loss, gradients, *inputs):
+        """The gradients in one direction are the difference of the loss there."""
+        ways = [normal(*x.shape) for x in inputs]
+        above, below = (loss(*(x.astype("f8") + step * w for x, w in zip(inputs, ways))) for step in (1e-4, -1e-4))
+        near(sum((g * w).sum() for g, w in zip(gradients, ways)), (above - below) / 2e-4, 2e-3)
+
+    def test_gradients_of_linear_attention(self):
+        q, k, v, g, _ = self.tokens(1, 70)
+        q, k, dout, initial = np.abs(q), np.abs(k), normal(*v.shape), normal(1, 4, 16, 32)
+        dgates, dinitial = np.empty_like(g), np.empty_like(initial)
+        made = ops.linear_attention_backward(q, k, v, dout, gates=g, initial_states=initial, dgates=dgates,
+                                             dinitial_states=dinitial)
+        self.along(lambda q, k, v, g, x: (linear(q[0], k[0], v[0], g[0], x[0])[0] * dout[0]).sum(),
+                   (*made, dgates, dinitial), q, k, v, g, initial)
+        norm = np.empty_like(g)
+        out = ops.linear_attention(q, k, v, gates=g, normalize=True, norm=norm)
+        one = np.zeros((4, 16, 33))
+
+        def normalized(q, k, v, g):             # the sum of keys as a column more of the state
+            with_ones = np.concatenate([v[0], np.ones_like(v[0, :, :, :1])], 2)
+            both = linear(q[0], k[0], with_ones, g[0], one)[0]
+            return both[..., :32] / both[..., 32:]
+        near(out[0], normalized(q, k, v, g))
+        made = ops.linear_attention_backward(q, k, v, dout, gates=g, out=out, norm=norm, dgates=dgates)
+        self.along(lambda *x: (normalized(*x) * dout[0]).sum(), (*made, dgates), q, k, v, g)
+
+    def test_gradients_of_mamba2_of_packed_sequences(self):
+        heads, size, groups, width, offsets = 4, 16, 2, 16, i32(0, 5, 5, 20)
+        u, dt, b, c = normal(1, 20, heads, size), normal(1, 20, heads), *(normal(1, 20, groups, width) for _ in "bc")
+        a, skip, dt_bias = -uniform(0.5, 2, heads), normal(heads), normal(heads)
+        initial, dout, dfinal = normal(3, heads, size, width), normal(1, 20, heads, size), normal(3, heads, size, width)
+        out, final = ops.mamba2_forward(u, dt, a, b, c, skip=skip, dt_bias=dt_bias, offsets=offsets, initial_states=initial,
+                                        return_states=True)
+
+        def parts(u, dt, a, b, c, skip, dt_bias, x):
+            for n, (first, end) in enumerate(zip(offsets, offsets[1:])):
+                got, states = mamba2(u[0, first:end], dt[0, first:end], a, b[0, first:end], c[0, first:end], x[n], skip, dt_bias)
+                yield first, end, got, states[-1] if states else x[n]
+        for n, (first, end, expected, last) in enumerate(parts(u, dt, a, b, c, skip, dt_bias, initial)):
+            near(out[0, first:end], expected), near(final[n], last)
+        dskip, dbias, dinitial = np.empty_like(skip), np.empty_like(dt_bias), np.empty_like(initial)
+        made = ops.mamba2_backward(u, dt, a, b, c, dout, skip=skip, dt_bias=dt_bias, offsets=offsets, initial_states=initial,
+                                   dfinal_states=dfinal, dskip=dskip, ddt_bias=dbias, dinitial_states=dinitial)
+        self.along(lambda *x: sum((got * dout[0, first:end]).sum() + (last * dfinal[n]).sum()
+                                  for n, (first, end, got, last) in enumerate(parts(*x))),
+                   (*made, dskip, dbias, dinitial), u, dt, a, b, c, skip, dt_bias, initial)
+
     def test_causal_convolution(self):
         x, taps, bias, initial = normal(1, 9, 32), normal(32, 4), normal(32), normal(2, 3, 32)
         out, final = ops.causal_conv(x, taps, bias=bias, offsets=i32(0, 7, 9), initial_states=initial, activation="silu",
