@@ -79,14 +79,23 @@ STRUCTS = {
     "kiln_conv2d_args": "*x *filter *out stride:i dilation:i pad:i",
     "kiln_gdn_args": "*q *k *v *gates *beta *offsets *initial_states *out *final_states ?normalize scale:f workspace:p "
                      "workspace_bytes:z",
+    "kiln_gdn_backward_args": "*q *k *v *gates *beta *offsets *initial_states *dout *dfinal_states *dq *dk *dv *dgates *dbeta "
+                              "*dinitial_states ?normalize scale:f workspace:p workspace_bytes:z",
     "kiln_gdn_step_args": "*q *k *v *gates *beta *from *to *states *out ?normalize scale:f",
-    "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states scale:f workspace:p "
-                                  "workspace_bytes:z",
+    "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states *initial_keys *final_keys "
+                                  "*norm ?normalize scale:f workspace:p workspace_bytes:z",
+    "kiln_linear_attention_backward_args": "*q *k *v *gates *decay *offsets *initial_states *initial_keys *out *norm *dout "
+                                           "*dfinal_states *dfinal_keys *dq *dk *dv *dgates *ddecay *dinitial_states "
+                                           "*dinitial_keys scale:f workspace:p workspace_bytes:z",
     "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
-    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *initial_states *out *final_states ?plain_dt workspace:p "
+    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *out *final_states ?plain_dt workspace:p "
                         "workspace_bytes:z",
+    "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *dout *dfinal_states *dx *ddt *da *db "
+                                 "*dc *dskip *ddt_bias *dinitial_states ?plain_dt workspace:p workspace_bytes:z",
     "kiln_mamba2_step_args": "*x *dt *a *b *c *skip *dt_bias *z *from *to *states *out ?plain_dt",
     "kiln_causal_conv_args": "*x *filter *bias *offsets *initial_states *out *final_states activation:e",
+    "kiln_causal_conv_backward_args": "*x *filter *bias *offsets *initial_states *dout *dfinal_states *dx *dfilter *dbias "
+                                      "*dinitial_states activation:e workspace:p workspace_bytes:z",
     "kiln_causal_conv_step_args": "*x *filter *bias *from *to *states *out activation:e",
 }
 ROTARY = "style:e size:i base:d scale:d low:d high:d extrapolation:d magnitude:d offset:i"

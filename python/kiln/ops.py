@@ -28,10 +28,11 @@ from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv", "causal_conv_step", "check_values",
-           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_forward", "gdn_step",
-           "gemm", "hadamard", "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm",
-           "linear_attention", "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append",
+           "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv", "causal_conv_backward",
+           "causal_conv_step", "check_values", "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward",
+           "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm", "hadamard", "indexed_attention", "indexer_logits",
+           "indexer_scores", "kernel_list", "layer_norm", "linear_attention", "linear_attention_backward",
+           "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append",
            "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse",
            "mla_quantize", "mla_slots", "paged_append", "paged_attention", "paged_slots", "rms_norm", "rotary_embedding",
            "softmax", "topk_select", "vertical_slash", "vertical_slash_estimate"]
@@ -774,11 +775,25 @@ def _sequences(call: Call, sequences: Optional[Array], batch: int) -> int:
     return batch if sequences is None else max(call.extents("offsets", 1)[0] - 1, 0)
 
 
+def _given(call: Call, **outputs: Optional[Array]) -> None:
+    for field, given in outputs.items():
+        if given is not None:
+            call.inout(field, given)
+
+
 def _with_states(call: Call, out: Array, states: Array, shape: Tuple[int, ...], wanted: bool) -> Any:
     if not wanted and states is None:
         return out
     of = call.type_of("initial_states")         # f32 where there are none
     return out, call.output("final_states", states, shape, of)
+
+
+# Of the type of the states that there are; f32 where there are none.
+def _initial_gradient(call: Call, states: Array, shape: Tuple[int, ...], wanted: bool) -> Tuple[Any, ...]:
+    if not wanted and states is None:
+        return ()
+    of = call.type_of("dfinal_states" if call.tensors.get("initial_states") is None else "initial_states")
+    return (call.output("dinitial_states", states, shape, of),)
 
 
 def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Optional[Array] = None,
@@ -788,7 +803,7 @@ def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Op
     """Gated delta net over whole sequences: X = exp(g) X; X = X + k^T beta (v - k X); out = scale q X.
 
     q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
-    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; beta T or f32 [B][S][H]
+    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; or [B][S][H][DK], Kimi delta attention; beta T or f32 [B][S][H]
     initial_states f32 or T [N][H][DK][DV]; None: 0
     normalize q and k are divided by their lengths first; scale: None: 1/sqrt(DK)
     Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
@@ -804,12 +819,36 @@ def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Op
     return made
 
 
+def gdn_backward(q: Array, k: Array, v: Array, gates: Array, beta: Array, dout: Array, dq: Optional[Array] = None,
+                 dk: Optional[Array] = None, dv: Optional[Array] = None, dgates: Optional[Array] = None,
+                 dbeta: Optional[Array] = None, dinitial_states: Optional[Array] = None, *, offsets: Optional[Array] = None,
+                 initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None, normalize: bool = False,
+                 scale: Optional[float] = None, return_states: bool = False, stream: Any = None) -> Tuple[Any, ...]:
+    """The gradients of `gdn_forward`, from its inputs and the gradients of out and, where they were used, of its final states.
+
+    dout      T [B][S][H][DV]; dfinal_states f32 or T [N][H][DK][DV]; None: 0. The others as in the forward call
+    Returns (dq, dk, dv, dgates, dbeta), of the shapes and types of the inputs; those of q and k are summed over the value heads of
+    a key head. With return_states, or where `dinitial_states` is given, it follows: [N][H][DK][DV].
+    """
+    call = Call("kiln_gdn_backward", "kiln_gdn_backward_args", q=q, k=k, v=v, gates=gates, beta=beta, offsets=offsets,
+                initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    made = _gradients(call, dq, dk, dv)
+    of_gates = call.output("dgates", dgates, call.tensors["gates"].shape, "f32")
+    of_beta = call.output("dbeta", dbeta, call.tensors["beta"].shape, call.type_of("beta"))
+    batch, _, heads, values = call.extents("v", 4)
+    shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
+    made += (of_gates, of_beta) + _initial_gradient(call, dinitial_states, shape, return_states)
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return made
+
+
 def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Array, out: Optional[Array] = None, *,
              from_: Optional[Array] = None, to: Optional[Array] = None, normalize: bool = False,
              scale: Optional[float] = None, stream: Any = None) -> Any:
     """`gdn_forward` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
 
-    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], beta T or f32 [B][R][H]
+    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H] or [B][R][H][DK], beta T or f32 [B][R][H]
     from_     i32 [B]: the number of each request's state before its first token; None: b
     to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
     Returns out, T [B][R][H][DV].
@@ -824,21 +863,50 @@ def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Ar
 
 def linear_attention(q: Array, k: Array, v: Array, out: Optional[Array] = None, final_states: Optional[Array] = None, *,
                      gates: Optional[Array] = None, decay: Optional[Array] = None, offsets: Optional[Array] = None,
-                     initial_states: Optional[Array] = None, scale: Optional[float] = None,
+                     initial_states: Optional[Array] = None, normalize: bool = False, initial_keys: Optional[Array] = None,
+                     final_keys: Optional[Array] = None, norm: Optional[Array] = None, scale: Optional[float] = None,
                      return_states: bool = False, stream: Any = None) -> Any:
     """Linear attention over whole sequences: X = exp(g) X + k^T v; out = scale q X, with g = gates + decay.
 
     q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
     gates     f32 [B][S][H], decay f32 [H]; None: 0. With decay log(1 - 2^(-5 - head)) it is retention
     initial_states f32 or T [N][H][DK][DV]; None: 0; scale: None: 1/sqrt(DK)
+    normalize out is multiplied by 1 / (scale q Z + 1e-10), Z = exp(g) Z + k; then Z may begin as initial_keys, f32 [N][H][DK], and
+              final_keys, of its shape, and norm, f32 [B][S][H], which the gradients take, are written where they are given
     Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
     """
     call = Call("kiln_linear_attention_forward", "kiln_linear_attention_args", q=q, k=k, v=v, gates=gates, decay=decay,
-                offsets=offsets, initial_states=initial_states)
+                offsets=offsets, initial_states=initial_states, initial_keys=initial_keys)
     batch, tokens, heads, values = call.extents("v", 4)
     out = call.output("out", out, (batch, tokens, heads, values), call.type_of("q"))
     shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
     made = _with_states(call, out, final_states, shape, return_states)
+    _given(call, final_keys=final_keys, norm=norm)
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return made
+
+
+def linear_attention_backward(q: Array, k: Array, v: Array, dout: Array, dq: Optional[Array] = None,
+                              dk: Optional[Array] = None, dv: Optional[Array] = None, *, gates: Optional[Array] = None,
+                              decay: Optional[Array] = None, offsets: Optional[Array] = None,
+                              initial_states: Optional[Array] = None, initial_keys: Optional[Array] = None,
+                              out: Optional[Array] = None, norm: Optional[Array] = None,
+                              dfinal_states: Optional[Array] = None, dfinal_keys: Optional[Array] = None,
+                              dgates: Optional[Array] = None, ddecay: Optional[Array] = None,
+                              dinitial_states: Optional[Array] = None, dinitial_keys: Optional[Array] = None,
+                              scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The gradients of `linear_attention`, from its inputs, dout, T [B][S][H][DV], and the gradients of the final states.
+
+    out, norm of a normalised forward call; None: it was not
+    dgates, ddecay, dinitial_states, dinitial_keys are written where they are given, of the shapes of what they belong to
+    Returns (dq, dk, dv), of the shapes and types of q, k and v; those of q and k are summed over the heads of a group.
+    """
+    call = Call("kiln_linear_attention_backward", "kiln_linear_attention_backward_args", q=q, k=k, v=v, gates=gates,
+                decay=decay, offsets=offsets, initial_states=initial_states, initial_keys=initial_keys, out=out, norm=norm,
+                dout=dout, dfinal_states=dfinal_states, dfinal_keys=dfinal_keys)
+    made = _gradients(call, dq, dk, dv)
+    _given(call, dgates=dgates, ddecay=ddecay, dinitial_states=dinitial_states, dinitial_keys=dinitial_keys)
     call.set(scale=scale)
     call.run(stream)
     return made
@@ -866,21 +934,46 @@ def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Opti
 
 def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optional[Array] = None,
                    final_states: Optional[Array] = None, *, skip: Optional[Array] = None,
-                   dt_bias: Optional[Array] = None, initial_states: Optional[Array] = None, plain_dt: bool = False,
+                   dt_bias: Optional[Array] = None, offsets: Optional[Array] = None,
+                   initial_states: Optional[Array] = None, plain_dt: bool = False,
                    return_states: bool = False, stream: Any = None) -> Any:
     """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = X c + skip x.
 
     x         T [B][S][H][P], dt T [B][S][H]; P is 16, 32, 64 or 128
     b, c      T [B][S][G][N]: of H / G heads each; N is a multiple of 16, and the header has what P * N may be
     a         f32 [H], below 0; skip, dt_bias f32 [H]; None: 0
-    initial_states f32 or T [B][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
-    Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [B][H][P][N].
+    offsets   i32 [E + 1]: packed sequences, where B is 1; None: not, and E is B
+    initial_states f32 or T [E][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
+    Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [E][H][P][N].
     """
     call = Call("kiln_mamba2_forward", "kiln_mamba2_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
-                initial_states=initial_states)
+                offsets=offsets, initial_states=initial_states)
     batch, tokens, heads, size = call.extents("x", 4)
     out = call.output("out", out, (batch, tokens, heads, size), call.type_of("x"))
-    made = _with_states(call, out, final_states, (batch, heads, size, call.extents("b", 4)[3]), return_states)
+    shape = _sequences(call, offsets, batch), heads, size, call.extents("b", 4)[3]
+    made = _with_states(call, out, final_states, shape, return_states)
+    call.set(plain_dt=plain_dt)
+    call.run(stream)
+    return made
+
+
+def mamba2_backward(x: Array, dt: Array, a: Array, b: Array, c: Array, dout: Array, dx: Optional[Array] = None,
+                    ddt: Optional[Array] = None, da: Optional[Array] = None, db: Optional[Array] = None,
+                    dc: Optional[Array] = None, *, skip: Optional[Array] = None, dt_bias: Optional[Array] = None,
+                    offsets: Optional[Array] = None, initial_states: Optional[Array] = None,
+                    dfinal_states: Optional[Array] = None, dskip: Optional[Array] = None,
+                    ddt_bias: Optional[Array] = None, dinitial_states: Optional[Array] = None, plain_dt: bool = False,
+                    stream: Any = None) -> Tuple[Any, Any, Any, Any, Any]:
+    """The gradients of `mamba2_forward`, from its inputs, dout, T [B][S][H][P], and the gradient of the final states.
+
+    dskip, ddt_bias, dinitial_states are written where they are given, of the shapes of what they belong to
+    Returns (dx, ddt, da, db, dc), of the shapes and types of x, dt, a, b and c.
+    """
+    call = Call("kiln_mamba2_backward", "kiln_mamba2_backward_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
+                offsets=offsets, initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    made = tuple(call.output("d" + field, given, call.tensors[field].shape, call.type_of(field))
+                 for field, given in (("x", dx), ("dt", ddt), ("a", da), ("b", db), ("c", dc)))
+    _given(call, dskip=dskip, ddt_bias=ddt_bias, dinitial_states=dinitial_states)
     call.set(plain_dt=plain_dt)
     call.run(stream)
     return made
@@ -922,6 +1015,33 @@ def causal_conv(x: Array, filter: Array, out: Optional[Array] = None, final_stat
     out = call.output("out", out, (batch, tokens, channels), call.type_of("x"))
     shape = _sequences(call, offsets, batch), call.extents("filter", 2)[1] - 1, channels
     made = _with_states(call, out, final_states, shape, return_states)
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return made
+
+
+def causal_conv_backward(x: Array, filter: Array, dout: Array, dx: Optional[Array] = None, dfilter: Optional[Array] = None,
+                         dbias: Optional[Array] = None, dinitial_states: Optional[Array] = None, *,
+                         bias: Optional[Array] = None, offsets: Optional[Array] = None,
+                         initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None,
+                         activation: Optional[str] = None, return_states: bool = False,
+                         stream: Any = None) -> Tuple[Any, ...]:
+    """The gradients of `causal_conv`, from its inputs and the gradients of out and, where they were used, of its final states.
+
+    dout      T [B][S][D]; dfinal_states f32 or T [N][W - 1][D]; None: 0. The others as in the forward call
+    Returns (dx, dfilter, dbias), dbias None without a bias; with return_states, or where `dinitial_states` is given, it follows:
+    [N][W - 1][D].
+    """
+    call = Call("kiln_causal_conv_backward", "kiln_causal_conv_backward_args", x=x, filter=filter, bias=bias, offsets=offsets,
+                initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    batch, tokens, channels = call.extents("x", 3)
+    taps = call.extents("filter", 2)[1]
+    of_x = call.output("dx", dx, (batch, tokens, channels), call.type_of("x"))
+    of_filter = call.output("dfilter", dfilter, (channels, taps), call.type_of("x"))
+    if bias is not None or dbias is not None:
+        dbias = call.output("dbias", dbias, (channels,), call.type_of("x"))
+    shape = _sequences(call, offsets, batch), taps - 1, channels
+    made = (of_x, of_filter, dbias) + _initial_gradient(call, dinitial_states, shape, return_states)
     call.set(activation=_choice("activation", activation, _ACTIVATIONS))
     call.run(stream)
     return made

@@ -148,15 +148,23 @@ static void sizes_of_recurrent_arguments(void **state)
 {
     CHECK_CALL(kiln_gdn_args, kiln_gdn_forward);
     CHECK_CALL(kiln_gdn_step_args, kiln_gdn_step);
+    CHECK_CALL(kiln_gdn_backward_args, kiln_gdn_backward);
     CHECK_CALL(kiln_linear_attention_args, kiln_linear_attention_forward);
     CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
     CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);
     CHECK_CALL(kiln_mamba2_step_args, kiln_mamba2_step);
+    CHECK_CALL(kiln_linear_attention_backward_args, kiln_linear_attention_backward);
+    CHECK_CALL(kiln_mamba2_backward_args, kiln_mamba2_backward);
     CHECK_CALL(kiln_causal_conv_args, kiln_causal_conv);
     CHECK_CALL(kiln_causal_conv_step_args, kiln_causal_conv_step);
+    CHECK_CALL(kiln_causal_conv_backward_args, kiln_causal_conv_backward);
     CHECK_WORKSPACE(kiln_gdn_args, kiln_gdn_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_gdn_backward_args, kiln_gdn_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_causal_conv_backward_args, kiln_causal_conv_backward_workspace_size);
     CHECK_WORKSPACE(kiln_mamba2_args, kiln_mamba2_forward_workspace_size);
     CHECK_WORKSPACE(kiln_linear_attention_args, kiln_linear_attention_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_linear_attention_backward_args, kiln_linear_attention_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_mamba2_backward_args, kiln_mamba2_backward_workspace_size);
 }
 
 static void sizes_of_build_options(void **state)

@@ -526,6 +526,34 @@ impl Default for kiln_causal_conv_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_causal_conv_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub filter: *const kiln_tensor,
+    pub bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub dfilter: *const kiln_tensor,
+    pub dbias: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub activation: kiln_activation,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_causal_conv_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_causal_conv_step_args {
     pub struct_size: usize,
     pub x: *const kiln_tensor,
@@ -658,6 +686,39 @@ pub struct kiln_gdn_args {
 }
 
 impl Default for kiln_gdn_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gdn_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub beta: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub dbeta: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub normalize: bool,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_gdn_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -824,12 +885,53 @@ pub struct kiln_linear_attention_args {
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
+    pub initial_keys: *const kiln_tensor,
+    pub final_keys: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
+    pub normalize: bool,
     pub scale: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
 }
 
 impl Default for kiln_linear_attention_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_linear_attention_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub decay: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub initial_keys: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dfinal_keys: *const kiln_tensor,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub ddecay: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub dinitial_keys: *const kiln_tensor,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_linear_attention_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -872,6 +974,7 @@ pub struct kiln_mamba2_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
@@ -881,6 +984,42 @@ pub struct kiln_mamba2_args {
 }
 
 impl Default for kiln_mamba2_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_mamba2_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub dt: *const kiln_tensor,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub skip: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub ddt: *const kiln_tensor,
+    pub da: *const kiln_tensor,
+    pub db: *const kiln_tensor,
+    pub dc: *const kiln_tensor,
+    pub dskip: *const kiln_tensor,
+    pub ddt_bias: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub plain_dt: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_mamba2_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1500,6 +1639,8 @@ extern "C" {
     pub fn kiln_block_sparse_workspace_size(ops: *mut kiln_ops, args: *const kiln_block_sparse_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_cast_fp8(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cast_fp8_args) -> kiln_status;
     pub fn kiln_causal_conv(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_args) -> kiln_status;
+    pub fn kiln_causal_conv_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_backward_args) -> kiln_status;
+    pub fn kiln_causal_conv_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_causal_conv_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_causal_conv_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_step_args) -> kiln_status;
     pub fn kiln_clean_logits(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_clean_logits_args) -> kiln_status;
     pub fn kiln_conv2d(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_conv2d_args) -> kiln_status;
@@ -1519,6 +1660,8 @@ extern "C" {
     pub fn kiln_event_record(event: *mut kiln_event, stream: *mut kiln_stream) -> kiln_status;
     pub fn kiln_event_wait(event: *mut kiln_event) -> kiln_status;
     pub fn kiln_free(device: *mut kiln_device, memory: *mut c_void);
+    pub fn kiln_gdn_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_backward_args) -> kiln_status;
+    pub fn kiln_gdn_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_args) -> kiln_status;
     pub fn kiln_gdn_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_step_args) -> kiln_status;
@@ -1541,9 +1684,13 @@ extern "C" {
     pub fn kiln_launch(kernel: *mut kiln_kernel, stream: *mut kiln_stream, args: *const kiln_arg, n_args: c_int) -> kiln_status;
     pub fn kiln_launch_with(kernel: *mut kiln_kernel, stream: *mut kiln_stream, args: *const kiln_arg, n_args: c_int, workspace: *mut c_void, workspace_bytes: usize) -> kiln_status;
     pub fn kiln_layer_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_norm_args) -> kiln_status;
+    pub fn kiln_linear_attention_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_backward_args) -> kiln_status;
+    pub fn kiln_linear_attention_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_linear_attention_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_linear_attention_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_args) -> kiln_status;
     pub fn kiln_linear_attention_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_linear_attention_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_linear_attention_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_step_args) -> kiln_status;
+    pub fn kiln_mamba2_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_backward_args) -> kiln_status;
+    pub fn kiln_mamba2_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_mamba2_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mamba2_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_args) -> kiln_status;
     pub fn kiln_mamba2_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_mamba2_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mamba2_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_step_args) -> kiln_status;
