@@ -629,12 +629,53 @@ pub struct kiln_linear_attention_args {
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
+    pub initial_keys: *const kiln_tensor,
+    pub final_keys: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
+    pub normalize: bool,
     pub scale: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
 }
 
 impl Default for kiln_linear_attention_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_linear_attention_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub decay: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub initial_keys: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dfinal_keys: *const kiln_tensor,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub ddecay: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub dinitial_keys: *const kiln_tensor,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_linear_attention_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -677,6 +718,7 @@ pub struct kiln_mamba2_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
@@ -686,6 +728,42 @@ pub struct kiln_mamba2_args {
 }
 
 impl Default for kiln_mamba2_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_mamba2_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub dt: *const kiln_tensor,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub skip: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub ddt: *const kiln_tensor,
+    pub da: *const kiln_tensor,
+    pub db: *const kiln_tensor,
+    pub dc: *const kiln_tensor,
+    pub dskip: *const kiln_tensor,
+    pub ddt_bias: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub plain_dt: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_mamba2_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1249,9 +1327,13 @@ extern "C" {
     pub fn kiln_launch(kernel: *mut kiln_kernel, stream: *mut kiln_stream, args: *const kiln_arg, n_args: c_int) -> kiln_status;
     pub fn kiln_launch_with(kernel: *mut kiln_kernel, stream: *mut kiln_stream, args: *const kiln_arg, n_args: c_int, workspace: *mut c_void, workspace_bytes: usize) -> kiln_status;
     pub fn kiln_layer_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_norm_args) -> kiln_status;
+    pub fn kiln_linear_attention_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_backward_args) -> kiln_status;
+    pub fn kiln_linear_attention_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_linear_attention_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_linear_attention_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_args) -> kiln_status;
     pub fn kiln_linear_attention_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_linear_attention_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_linear_attention_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_step_args) -> kiln_status;
+    pub fn kiln_mamba2_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_backward_args) -> kiln_status;
+    pub fn kiln_mamba2_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_mamba2_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mamba2_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_args) -> kiln_status;
     pub fn kiln_mamba2_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_mamba2_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mamba2_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_step_args) -> kiln_status;

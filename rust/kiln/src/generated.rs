@@ -945,6 +945,85 @@ impl NormArgs<'_> {
     }
 }
 
+/// `kiln_linear_attention_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct LinearAttentionBackwardArgs<'a> {
+    /// `` in T [B][S][HK][DK] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][S][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H]; NULL: 0 ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub decay: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` in f32 [N][H][DK]; NULL: 0 ``
+    pub initial_keys: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] of a normalised forward call; NULL: it was not ``
+    pub out: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H], both or neither ``
+    pub norm: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub dfinal_states: Option<&'a Tensor>,
+    /// `` in f32 [N][H][DK]; NULL: 0 ``
+    pub dfinal_keys: Option<&'a Tensor>,
+    /// `` out T [B][S][HK][DK] ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out T [B][S][HK][DK] ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out T [B][S][H][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` out f32 [B][S][H]; NULL: not wanted ``
+    pub dgates: Option<&'a Tensor>,
+    /// `` out f32 [H]; NULL: not wanted ``
+    pub ddecay: Option<&'a Tensor>,
+    /// `` out f32 or T [N][H][DK][DV]; NULL: not wanted ``
+    pub dinitial_states: Option<&'a Tensor>,
+    /// `` out f32 [N][H][DK]; NULL: not wanted ``
+    pub dinitial_keys: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl LinearAttentionBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_linear_attention_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_linear_attention_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_linear_attention_backward_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            decay: tensor(self.decay, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            initial_keys: tensor(self.initial_keys, held),
+            out: tensor(self.out, held),
+            norm: tensor(self.norm, held),
+            dout: tensor(self.dout, held),
+            dfinal_states: tensor(self.dfinal_states, held),
+            dfinal_keys: tensor(self.dfinal_keys, held),
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            dgates: tensor(self.dgates, held),
+            ddecay: tensor(self.ddecay, held),
+            dinitial_states: tensor(self.dinitial_states, held),
+            dinitial_keys: tensor(self.dinitial_keys, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_linear_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct LinearAttentionArgs<'a> {
@@ -966,6 +1045,14 @@ pub struct LinearAttentionArgs<'a> {
     pub out: Option<&'a Tensor>,
     /// `` out f32 or T [N][H][DK][DV]; NULL: not wanted ``
     pub final_states: Option<&'a Tensor>,
+    /// `` in f32 [N][H][DK]: Z before the first token, with `normalize`; NULL: 0 ``
+    pub initial_keys: Option<&'a Tensor>,
+    /// `` out f32 [N][H][DK]: Z after the last token, with `normalize`; NULL: not wanted ``
+    pub final_keys: Option<&'a Tensor>,
+    /// `` out f32 [B][S][H]: n, which the gradients take, with `normalize`; NULL: not wanted ``
+    pub norm: Option<&'a Tensor>,
+    /// `` out is multiplied by n = 1 / (scale q Z + 1e-10), Z = exp(g) Z + k ``
+    pub normalize: bool,
     /// `` > 0; NULL: 1/sqrt(DK) ``
     pub scale: Option<f64>,
 }
@@ -985,6 +1072,10 @@ impl LinearAttentionArgs<'_> {
             initial_states: tensor(self.initial_states, held),
             out: tensor(self.out, held),
             final_states: tensor(self.final_states, held),
+            initial_keys: tensor(self.initial_keys, held),
+            final_keys: tensor(self.final_keys, held),
+            norm: tensor(self.norm, held),
+            normalize: self.normalize,
             scale: number(self.scale, numbers),
             ..Default::default()
         }
@@ -1036,6 +1127,82 @@ impl LinearAttentionStepArgs<'_> {
     }
 }
 
+/// `kiln_mamba2_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct Mamba2BackwardArgs<'a> {
+    /// `` in T [B][S][H][P] ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [B][S][H] ``
+    pub dt: Option<&'a Tensor>,
+    /// `` in f32 [H], below 0 ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [B][S][G][N] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in T [B][S][G][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub skip: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
+    pub dfinal_states: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P] ``
+    pub dx: Option<&'a Tensor>,
+    /// `` out T [B][S][H] ``
+    pub ddt: Option<&'a Tensor>,
+    /// `` out f32 [H] ``
+    pub da: Option<&'a Tensor>,
+    /// `` out T [B][S][G][N] ``
+    pub db: Option<&'a Tensor>,
+    /// `` out T [B][S][G][N] ``
+    pub dc: Option<&'a Tensor>,
+    /// `` out f32 [H]; NULL: not wanted ``
+    pub dskip: Option<&'a Tensor>,
+    /// `` out f32 [H]; NULL: not wanted ``
+    pub ddt_bias: Option<&'a Tensor>,
+    /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
+    pub dinitial_states: Option<&'a Tensor>,
+    /// `` d = dt + dt_bias ``
+    pub plain_dt: bool,
+}
+
+impl Mamba2BackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mamba2_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mamba2_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_mamba2_backward_args>(),
+            x: tensor(self.x, held),
+            dt: tensor(self.dt, held),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            skip: tensor(self.skip, held),
+            dt_bias: tensor(self.dt_bias, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            dout: tensor(self.dout, held),
+            dfinal_states: tensor(self.dfinal_states, held),
+            dx: tensor(self.dx, held),
+            ddt: tensor(self.ddt, held),
+            da: tensor(self.da, held),
+            db: tensor(self.db, held),
+            dc: tensor(self.dc, held),
+            dskip: tensor(self.dskip, held),
+            ddt_bias: tensor(self.ddt_bias, held),
+            dinitial_states: tensor(self.dinitial_states, held),
+            plain_dt: self.plain_dt,
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_mamba2_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct Mamba2Args<'a> {
@@ -1053,11 +1220,13 @@ pub struct Mamba2Args<'a> {
     pub skip: Option<&'a Tensor>,
     /// `` in f32 [H]; NULL: 0 ``
     pub dt_bias: Option<&'a Tensor>,
-    /// `` in f32 or T [B][H][P][N]; NULL: 0 ``
+    /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
     pub initial_states: Option<&'a Tensor>,
     /// `` out T [B][S][H][P] ``
     pub out: Option<&'a Tensor>,
-    /// `` out f32 or T [B][H][P][N]; NULL: not wanted ``
+    /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
     pub final_states: Option<&'a Tensor>,
     /// `` d = dt + dt_bias ``
     pub plain_dt: bool,
@@ -1076,6 +1245,7 @@ impl Mamba2Args<'_> {
             c: tensor(self.c, held),
             skip: tensor(self.skip, held),
             dt_bias: tensor(self.dt_bias, held),
+            offsets: tensor(self.offsets, held),
             initial_states: tensor(self.initial_states, held),
             out: tensor(self.out, held),
             final_states: tensor(self.final_states, held),
@@ -1876,6 +2046,22 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_linear_attention_backward`.
+    pub fn linear_attention_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &LinearAttentionBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_linear_attention_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_linear_attention_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_linear_attention_forward`.
     pub fn linear_attention_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &LinearAttentionArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -1898,6 +2084,22 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_linear_attention_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mamba2_backward`.
+    pub fn mamba2_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &Mamba2BackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mamba2_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mamba2_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
