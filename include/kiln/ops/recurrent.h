@@ -106,7 +106,8 @@ KILN_API kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_
 KILN_API kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *args);
 
 /* ---- linear attention; with decay log1p(-2^(-5 - head)), made in f64, retention; with gates their gated kind.
- * g = gates + decay; below -40 it counts as -40 in whole sequences */
+ * g = gates + decay; below -40 it counts as -40 in whole sequences. Steps do not normalise: 16 columns more of v, the first
+ * of them ones, give 1/n for each row of the others */
 
 typedef struct kiln_linear_attention_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
