@@ -128,7 +128,8 @@ typedef struct kiln_moe_args {
     const kiln_moe_routing *routing; /* with logits; in host memory; NULL: zeroed */
     kiln_moe_activation activation;
     bool    interleaved;
-    const double *alpha, *limit;     /* of the clamped activation; NULL: 1.702 and 7. The limit is positive */
+    const double *alpha;             /* of the clamped activation; NULL: 1.702 */
+    const double *limit;             /* of the clamped activation, positive; NULL: 7 */
     void   *workspace;               /* kiln_moe_workspace_size bytes */
     size_t  workspace_bytes;
 } kiln_moe_args;
