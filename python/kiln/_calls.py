@@ -73,7 +73,7 @@ STRUCTS = {
     "kiln_moe_route_args": "*logits *correction *experts *weights routing:m",
     "kiln_moe_permute_args": "*experts *x *tokens *places *offsets *rows alignment:i",
     "kiln_moe_unpermute_args": "*rows *places *weights *shared *residual *out",
-    "kiln_grouped_gemm_args": "*a *b *c *offsets *counts *bias ?transpose_b workspace:p workspace_bytes:z",
+    "kiln_grouped_gemm_args": "*a *b *c *a_scales *b_scales *offsets *counts *bias ?transpose_b workspace:p workspace_bytes:z",
     "kiln_grouped_gemm_weights_args": "*a *dc *offsets *db ?transpose_b",
     "kiln_moe_args": "*x *gate_up *down *gate_up_bias *down_bias *logits *correction *experts *weights *shared_gate_up *shared_down "
                      "*residual *out top_k:i routing:m activation:e ?interleaved alpha:f limit:f workspace:p workspace_bytes:z",

@@ -949,18 +949,21 @@ def moe_unpermute(rows: Array, places: Array, out: Optional[Array] = None, *, we
 
 
 def grouped_gemm(a: Array, b: Array, c: Optional[Array] = None, *, offsets: Optional[Array] = None,
-                 counts: Optional[Array] = None, bias: Optional[Array] = None, transpose_b: bool = False, type: Any = None,
-                 stream: Any = None) -> Any:
+                 counts: Optional[Array] = None, bias: Optional[Array] = None, a_scales: Optional[Array] = None,
+                 b_scales: Optional[Array] = None, transpose_b: bool = False, type: Any = None, stream: Any = None) -> Any:
     """c[r] = a[r] b[e] + bias[e] of the expert e that row r belongs to. Rows that belong to none are not written.
 
     a         T [R][K], experts one after the other by offsets, i32 [E + 1]; or T [E][rows][K], the first counts[e] of each, i32 [E]
     b         T [E][K][N], with transpose_b [E][N][K]; bias as c [E][N]
-    type      of c: None: T; or f32
+    a_scales, b_scales  of e4m3, with transpose_b: f32 [R][K / 128], for each 1 x 128 of a, and [E][N / 128][K / 128]
+    type      of c: None: T, of e4m3 bf16; or f32
     Returns c: [R][N], or [E][rows][N].
     """
-    call = Call("kiln_grouped_gemm", "kiln_grouped_gemm_args", a=a, b=b, offsets=offsets, counts=counts, bias=bias)
+    call = Call("kiln_grouped_gemm", "kiln_grouped_gemm_args", a=a, b=b, offsets=offsets, counts=counts, bias=bias,
+                a_scales=a_scales, b_scales=b_scales)
     shape = call.tensors["a"].shape[:-1] + (call.extents("b", 3)[1 if transpose_b else 2],)
-    c = call.output("c", c, shape, type or call.type_of("a"))
+    of = call.type_of("a")
+    c = call.output("c", c, shape, type or ("bf16" if of == "e4m3" else of))
     call.set(transpose_b=transpose_b)
     call.run(stream)
     return c

@@ -205,17 +205,57 @@ static const kiln_tensor *as_rows(Call *call, const kiln_tensor *tensor)
     return call_keep(call, &flat);
 }
 
-static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
+static bool is_fp8(const kiln_grouped_gemm_args *a) { return a->a && a->a->type == KILN_E4M3; }
+
+// Places in either table.
+typedef struct Places {
+    int offsets, c;
+} Places;
+static Places places_of(const kiln_grouped_gemm_args *a) { return is_fp8(a) ? (Places){ 4, 6 } : (Places){ 2, 5 }; }
+
+static kiln_status check_fp8(Call *call, const kiln_grouped_gemm_args *a)
+{
+    const bool apart = a->counts != NULL;
+    if (a->bias || !a->transpose_b)
+        return call_fail(call, KILN_UNSUPPORTED, "'a' is a tensor of e4m3, expected %s with it",
+                         a->bias ? "no 'bias'" : "'transpose_b'");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",        a->a,        1 << KILN_E4M3, apart ? "[E][rows][K]" : "A[R][K]" },
+        { IN,          "a_scales", a->a_scales, 1 << KILN_F32,  apart ? "[E][rows][blocks of K]" : "[R][blocks of K]" },
+        { IN,          "b",        a->b,        0,              "B[E][N][K]" },
+        { IN,          "b_scales", a->b_scales, 1 << KILN_F32,  "[E][blocks of N][blocks of K]" },
+        { IN_OPTIONAL, "offsets",  a->offsets,  1 << KILN_I32,  "[E + 1]" },
+        { IN_OPTIONAL, "counts",   a->counts,   1 << KILN_I32,  "[E]" },
+        { OUT,         "c",        a->c,        TYPES_FLOAT,    apart ? "[E][rows][N]" : "C[R][N]" },
+    };
+    // clang-format on
+    const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (status) return status;
+    const int64_t of_k = (call_extent(call, "K") + 127) / 128, of_n = (call_extent(call, "N") + 127) / 128;
+    if (call_extent(call, "blocks of K") != of_k)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'a_scales' has %" PRId64 " scales for a row of K = %" PRId64 ", expected %" PRId64,
+                         call_extent(call, "blocks of K"), call_extent(call, "K"), of_k);
+    if (call_extent(call, "blocks of N") != of_n)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'b_scales' has %" PRId64 " rows of scales for N = %" PRId64 ", expected %" PRId64,
+                         call_extent(call, "blocks of N"), call_extent(call, "N"), of_n);
+    call->tensors[1] = as_rows(call, a->a_scales);
+    return KILN_OK;
+}
+
+static kiln_status check_16(Call *call, const kiln_grouped_gemm_args *a)
 {
     const unsigned results = same_or(a->a, TYPES_16, 1U << KILN_F32);
     const unsigned biases = a->c && (unsigned)a->c->type <= KILN_BOOL ? results & 1U << a->c->type : results;
     const bool apart = a->counts != NULL;
-    if (!a->offsets == !a->counts)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'offsets' and 'counts' are both %s, expected one of them",
-                         a->counts ? "given" : "null");
+    if (a->a_scales || a->b_scales)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'a' is no tensor of e4m3",
+                         a->a_scales ? "a_scales" : "b_scales");
     // clang-format off
     const Want wants[] = {
-        { IN,          "a",       a->a,       TYPES_16,      apart ? "[E][rows][K]" : "A[R][K]" },
+        { IN,          "a",       a->a,       TYPES_16 | 1 << KILN_E4M3, apart ? "[E][rows][K]" : "A[R][K]" },
         { IN,          "b",       a->b,       0,             a->transpose_b ? "B[E][N][K]" : "B[E][K][N]" },
         { IN_OPTIONAL, "offsets", a->offsets, 1 << KILN_I32, "[E + 1]" },
         { IN_OPTIONAL, "counts",  a->counts,  1 << KILN_I32, "[E]" },
@@ -223,9 +263,17 @@ static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
         { OUT,         "c",       a->c,       results,       apart ? "[E][rows][N]" : "C[R][N]" },
     };
     // clang-format on
-    const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    return call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+}
+
+static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
+{
+    if (!a->offsets == !a->counts)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'offsets' and 'counts' are both %s, expected one of them",
+                         a->counts ? "given" : "null");
+    const kiln_status status = is_fp8(a) ? check_fp8(call, a) : check_16(call, a);
     if (status) return status;
-    call->tensors[0] = as_rows(call, a->a), call->tensors[5] = as_rows(call, a->c);
+    call->tensors[0] = as_rows(call, a->a), call->tensors[places_of(a).c] = as_rows(call, a->c);
     return check_pairs(call, call->tensors[0]->shape[0], 1);
 }
 
@@ -234,9 +282,13 @@ static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
     kiln_status status = check_grouped(call, a);
     if (status) return status;
     const int rows = rows_of_tile(call, call->tensors[0]->shape[0], call_extent(call, "E"));
-    status = call_kernel(call, "moe/grouped_gemm.tile", "grouped_gemm", "T=%s, TC=%s, TB=%s, BM=%d%s%s%s",
-                         kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b), rows,
-                         LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
+    if (is_fp8(a))
+        status = call_kernel(call, "moe/grouped_fp8.tile", "grouped_fp8", "TC=%s, BM=%d%s%s",
+                             kiln_type_name(a->c->type), rows, LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"));
+    else
+        status = call_kernel(call, "moe/grouped_gemm.tile", "grouped_gemm", "T=%s, TC=%s, TB=%s, BM=%d%s%s%s",
+                             kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b), rows,
+                             LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
     call_add(call, KILN_INT(a->counts ? call_extent(call, "rows") : 0));
     return status;
 }
@@ -257,7 +309,7 @@ kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_g
     Call call;
     kiln_status status = call_begin_sizing(&call, "kiln_grouped_gemm_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_grouped(&call, a);
-    if (!status) status = look_at_offsets(&call, NULL, 2, 0);
+    if (!status) status = look_at_offsets(&call, NULL, places_of(a).offsets, 0);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -267,7 +319,7 @@ kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gro
     kiln_status status = call_begin(&call, "kiln_grouped_gemm", ops, a, sizeof *a);
     if (!status) status = prepare_grouped(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look_at_offsets(&call, stream, 2, call.tensors[0]->shape[0]);
+    if (!status) status = look_at_offsets(&call, stream, places_of(a).offsets, call.tensors[0]->shape[0]);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 

@@ -215,6 +215,41 @@ static void products_in_places(void **state)
     compare("c", c, expected, close_16);
 }
 
+// Of e4m3, with scales of blocks.
+static void products_of_fp8(void **state)
+{
+    enum { WIDE = 272, BLOCKS = 3, TALL = 144 };
+    Array *const a = drawn(ARRAY(KILN_E4M3, ROWS, WIDE), -1, 1), *const b = drawn(ARRAY(KILN_E4M3, EXPERTS, TALL, WIDE),
+                                                                                  -1, 1);
+    Array *const sa = drawn(ARRAY(KILN_F32, ROWS, BLOCKS), 0.5, 2), *const sb = drawn(
+                                                                        ARRAY(KILN_F32, EXPERTS, 2, BLOCKS), 0.5, 2);
+    Array *const c = result(ARRAY(KILN_BF16, ROWS, TALL));
+    double *const expected = untouched(c);
+    for (int e = 0; e < EXPERTS; e++)
+        for (int64_t r = offsets_of[e]; r < offsets_of[e + 1]; r++)
+            for (int64_t n = 0; n < TALL; n++) {
+                double sum = 0;
+                for (int64_t k = 0; k < WIDE; k++)
+                    sum += get(a, r * WIDE + k) * get(sa, r * BLOCKS + k / 128) * get(b, (e * TALL + n) * WIDE + k) *
+                           get(sb, (e * 2 + n / 128) * BLOCKS + k / 128);
+                expected[r * TALL + n] = sum;
+            }
+    kiln_grouped_gemm_args g = { .a = of(a),
+                                 .b = of(b),
+                                 .c = of(c),
+                                 .a_scales = of(sa),
+                                 .b_scales = of(sb),
+                                 .offsets = of(listed(EXPERTS + 1, offsets_of)),
+                                 .transpose_b = true };
+    run_grouped(g);
+    compare("c", c, expected, (Tolerance){ 0.5, 2e-2, 1e-4 });
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.transpose_b = false, KILN_UNSUPPORTED,
+            "kiln_grouped_gemm: 'a' is a tensor of e4m3, expected 'transpose_b' with it");
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.a_scales = NULL, KILN_BAD_ARGUMENT, "'a_scales' is null");
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.b_scales = of(drawn(ARRAY(KILN_F32, EXPERTS, 3, BLOCKS), 0, 1)),
+            KILN_BAD_SHAPE, "'b_scales' has 3 rows of scales for N = 144, expected 2");
+}
+
 static void weight_gradients(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -458,6 +493,7 @@ int main(void)
         cmocka_unit_test_teardown(permutation, free_arrays),
         cmocka_unit_test_teardown(products_of_ragged_rows, free_arrays),
         cmocka_unit_test_teardown(products_in_places, free_arrays),
+        cmocka_unit_test_teardown(products_of_fp8, free_arrays),
         cmocka_unit_test_teardown(weight_gradients, free_arrays),
         cmocka_unit_test_teardown(layers, free_arrays),
         cmocka_unit_test_teardown(routes_are_refused, free_arrays),

@@ -71,12 +71,15 @@ KILN_API kiln_status kiln_moe_unpermute(kiln_ops *ops, kiln_stream *stream, cons
 
 /* c[r] = a[r] b[e] + bias[e] of the expert e that row r belongs to. Either experts stand back to back, from offsets[e] to
  * offsets[e + 1], or, with counts, each has a place of its own, of which its first counts[e] rows count (negative: 0). Rows of c
- * that belong to no expert are not written. Any offsets are fine: experts may be empty, and need not begin at whole tiles. */
+ * that belong to no expert are not written. Any offsets are fine: experts may be empty, and need not begin at whole tiles. Of e4m3,
+ * with transpose_b and without bias, each 1 x 128 of a and each 128 x 128 of a b[e] has a scale, as DeepGEMM has them. */
 typedef struct kiln_grouped_gemm_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
-    const kiln_tensor *a;            /* in   T [R][K], with counts [E][rows][K] */
-    const kiln_tensor *b;            /* in   T [E][K][N], with transpose_b [E][N][K] */
+    const kiln_tensor *a;            /* in   T or e4m3 [R][K], with counts [E][rows][K] */
+    const kiln_tensor *b;            /* in   as a [E][K][N], with transpose_b [E][N][K] */
     const kiln_tensor *c;            /* out  T or f32 [R][N], with counts [E][rows][N] */
+    const kiln_tensor *a_scales;     /* in   f32 [R][K / 128, rounded up], with counts [E][rows][...]; of e4m3 */
+    const kiln_tensor *b_scales;     /* in   f32 [E][N / 128, rounded up][K / 128, rounded up]; of e4m3 */
     const kiln_tensor *offsets;      /* in   i32 [E + 1]: from 0 up to R at most, never falling; NULL: counts are given */
     const kiln_tensor *counts;       /* in   i32 [E]; NULL: offsets are given */
     const kiln_tensor *bias;         /* in   as c [E][N]; NULL: none */
