@@ -70,7 +70,8 @@ KILN_API const char *kiln_status_name(kiln_status status);
 typedef enum kiln_type {
     KILN_F64 = 1, KILN_F32, KILN_TF32, KILN_F16, KILN_BF16, KILN_E4M3, KILN_E5M2, KILN_E2M1,
     KILN_I64, KILN_I32, KILN_I16, KILN_I8, KILN_I4, KILN_I2,
-    KILN_U64, KILN_U32, KILN_U16, KILN_U8, KILN_U4, KILN_U2, KILN_BOOL
+    KILN_U64, KILN_U32, KILN_U16, KILN_U8, KILN_U4, KILN_U2, KILN_BOOL,
+    KILN_E8M0                                                          /* a power of two, the scale of an MX block */
 } kiln_type;
 
 KILN_API const char *kiln_type_name(kiln_type type);                   /* "bf16" */

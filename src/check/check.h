@@ -20,13 +20,14 @@ typedef struct Program {
 // A value given from outside: a build parameter, a shape symbol or scalar argument fixed when built; `none` for an
 // optional tensor that will be absent (those not named are present); `strided` for a tensor whose rows lie apart,
 // `unaligned` for one of any strides, as if it were declared strided.
-typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_NONE, BIND_STRIDED, BIND_UNALIGNED } BindKind;
+typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_FN, BIND_NONE, BIND_STRIDED, BIND_UNALIGNED } BindKind;
 typedef struct Binding {
     const char *name;
     BindKind kind;
     int64_t integer; // also bool
     double real;
     DType type;
+    const char *function; // its name in the program, or that of a built-in one
 } Binding;
 
 typedef struct CheckOptions {

@@ -273,9 +273,9 @@ struct St {
 
 // ---- declarations
 
-typedef enum { BUILD_TYPE, BUILD_INT, BUILD_BOOL, BUILD_FLOAT } BuildKind;
+typedef enum { BUILD_TYPE, BUILD_INT, BUILD_BOOL, BUILD_FLOAT, BUILD_FN } BuildKind;
 
-typedef struct BuildParam BuildParam; // type T = bf16, int N = 64
+typedef struct BuildParam BuildParam; // type T = bf16, int N = 64, fn F = silu
 struct BuildParam {
     BuildKind kind;
     Name name;

@@ -363,6 +363,7 @@ static void print_build_params(Text *out, const BuildParam *first)
         [BUILD_INT] = "int",
         [BUILD_BOOL] = "bool",
         [BUILD_FLOAT] = "f64",
+        [BUILD_FN] = "fn",
     };
     text_print(out, "<");
     for (const BuildParam *param = first; param; param = param->next) {

@@ -7,9 +7,10 @@
 
 // ---- parameters
 
-// build-kind: 'type' | 'int' | 'bool' | 'f32' | 'f64'
+// build-kind: 'type' | 'int' | 'bool' | 'f32' | 'f64' | 'fn'
 static BuildKind parse_build_kind(Parser *parser)
 {
+    if (parse_accept_word(parser, "fn")) return BUILD_FN;
     const Token token = parser->token;
     const BuildKind kind = token.kind != TOK_TYPE     ? BUILD_TYPE
                            : token.type == DTYPE_INT  ? BUILD_INT
@@ -19,7 +20,7 @@ static BuildKind parse_build_kind(Parser *parser)
                            ? kind != BUILD_FLOAT || token.type == DTYPE_F32 || token.type == DTYPE_F64
                            : parse_is_word(parser, "type");
     if (known) parse_advance(parser);
-    else parse_error_expected(parser, "'type', 'int', 'bool' or 'f64' before the name of a build parameter");
+    else parse_error_expected(parser, "'type', 'int', 'bool', 'f64' or 'fn' before the name of a build parameter");
     return kind;
 }
 

@@ -53,7 +53,9 @@ static bool agrees(const CheckCase *check, const Binding *values, int n)
         for (int i = 0; i < n; i++) {
             const Binding *const a = &values[i];
             if (strcmp(a->name, b->name) != 0) continue;
-            if (a->kind != b->kind || a->integer != b->integer || a->type != b->type) return false;
+            if (a->kind != b->kind || a->integer != b->integer || a->type != b->type ||
+                (a->kind == BIND_FN && strcmp(a->function, b->function) != 0))
+                return false;
             asked = true;
         }
         if (!asked) return false;
