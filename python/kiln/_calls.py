@@ -78,6 +78,7 @@ STRUCTS = {
     "kiln_grouped_gemm_weights_args": "*a *dc *offsets *db ?transpose_b",
     "kiln_moe_args": "*x *gate_up *down *gate_up_bias *down_bias *logits *correction *experts *weights *shared_gate_up *shared_down "
                      "*residual *out top_k:i routing:m activation:e ?interleaved alpha:f limit:f workspace:p workspace_bytes:z",
+    "kiln_block_sparse_gemm_args": "*a *b *mask *c block_m:i block_n:i block_k:i ?transpose_b",
     "kiln_topk_args": "*x *values *indices workspace:p workspace_bytes:z",
     "kiln_sample_args": "*logits *temperatures *top_k *top_p *min_p *seeds *steps *tokens *probabilities *logprobs *distribution",
 }

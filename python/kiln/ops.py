@@ -28,7 +28,8 @@ from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
+           "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy",
+           "cross_entropy_backward",
            "embedding", "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "hadamard", "kernel_list",
            "layer_norm", "linear_attention", "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode",
            "mla_append", "mla_decode", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize",
@@ -1015,6 +1016,25 @@ def moe(x: Array, gate_up: Array, down: Array, logits: Optional[Array] = None, o
              activation=_choice("activation", activation, _MOE_ACTIVATIONS), interleaved=interleaved, alpha=alpha, limit=limit)
     call.run(stream)
     return out
+
+
+# ---- products over blocks
+
+def block_sparse_gemm(a: Array, b: Array, mask: Array, c: Optional[Array] = None, *, block_m: int = 0, block_n: int = 0,
+                      block_k: int = 0, transpose_b: bool = False, type: Any = None, stream: Any = None) -> Any:
+    """c = a b over the blocks that a mask keeps: of block_m rows, block_n columns and block_k elements of the contraction (0: 128,
+    128 and 64).
+
+    a         bf16 or f16 [M][K]; b as a [K][N], with transpose_b [N][K]; type: of c: None: as a; or f32
+    mask      u8 or bool [M / block_m][N / block_n][K / block_k], each rounded up
+    Returns c [M][N].
+    """
+    call = Call("kiln_block_sparse_gemm", "kiln_block_sparse_gemm_args", a=a, b=b, mask=mask)
+    shape = call.extents("a", 1)[0], call.extents("b", 2)[0 if transpose_b else 1]
+    c = call.output("c", c, shape, type or call.type_of("a"))
+    call.set(block_m=block_m, block_n=block_n, block_k=block_k, transpose_b=transpose_b)
+    call.run(stream)
+    return c
 
 
 # ---- tokens from logits

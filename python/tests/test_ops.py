@@ -261,6 +261,12 @@ class Experts(unittest.TestCase):
         db = ops.grouped_gemm_weights(rows, hidden, offsets, type="f32")
         near(db[1], rows[offsets[1]:offsets[2]].astype("f4").T @ hidden[offsets[1]:offsets[2]].astype("f4"), 1e-3)
 
+    def test_products_over_blocks(self):
+        a, b, mask = normal(48, 64).astype("f2"), normal(64, 32).astype("f2"), np.array([[[1, 0]], [[0, 1]], [[0, 0]]], "u1")
+        c = ops.block_sparse_gemm(a, b, mask, block_m=16, block_n=32, block_k=32)
+        near(c[:16], a[:16, :32].astype("f4") @ b[:32], 2e-2), near(c[16:32], a[16:32, 32:].astype("f4") @ b[32:], 2e-2)
+        self.assertFalse(c[32:].any())
+
     def test_tokens(self):
         logits = normal(5, 200)
         values, indices = ops.topk(logits, 7)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // abi_test.c - what programs built apart from the library rely on: its version, the sizes of argument structs, DLPack's structs.
 #include <kiln/ops/attention.h>
+#include <kiln/ops/block_sparse.h>
 #include <kiln/ops/decode.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
@@ -150,6 +151,7 @@ static void sizes_of_expert_arguments(void **state)
     CHECK_CALL(kiln_grouped_gemm_args, kiln_grouped_gemm);
     CHECK_CALL(kiln_grouped_gemm_weights_args, kiln_grouped_gemm_weights);
     CHECK_CALL(kiln_moe_args, kiln_moe);
+    CHECK_CALL(kiln_block_sparse_gemm_args, kiln_block_sparse_gemm);
     CHECK_CALL(kiln_topk_args, kiln_topk);
     CHECK_CALL(kiln_sample_args, kiln_sample);
     CHECK_WORKSPACE(kiln_grouped_gemm_args, kiln_grouped_gemm_workspace_size);
