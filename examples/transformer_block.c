@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { E = 256, H = 8, HKV = 2, D = 32, QKV = (H + 2 * HKV) * D, F = 128, EXPERTS = 8, CHOSEN = 2 };
-enum { TOKENS = 40, PAGE = 16, PAGES = 3, ARENA = 1 << 26 };
+enum { E = 256, H = 8, HKV = 2, D = 32, QKV = (H + 2 * HKV) * D, F = 128, EXPERTS = 4, CHOSEN = 2 };
+enum { TOKENS = 20, PAGE = 16, PAGES = 2, ARENA = 1 << 26 };
 
 static kiln_device *device;
 static kiln_ops *ops;
@@ -125,7 +125,7 @@ static Block block_new(void)
                 .down = projection(EXPERTS, E, F) };
     b.norm1 = kiln_tensor_of(device, random_values(E, 1), KILN_BF16, 1, (int64_t[]){ E });
     b.norm2 = kiln_tensor_of(device, random_values(E, 1), KILN_BF16, 1, (int64_t[]){ E });
-    b.table = integers((int32_t[]){ 2, 0, 1 }, 2, (int64_t[]){ 1, PAGES }, PAGES);
+    b.table = integers((int32_t[]){ 1, 0 }, 2, (int64_t[]){ 1, PAGES }, PAGES);
     return b;
 }
 
