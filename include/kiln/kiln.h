@@ -185,6 +185,12 @@ typedef struct kiln_build_options {
     bool check;                              /* trap accesses outside tiles, reads of undefined tiles, false asserts */
     int  arch;                               /* CUDA: 90 or 80; 0: the device's */
     const char *isa;                         /* CPU: a form (docs/operators.md): "avx512", "avx2", "portable"; NULL: the best */
+    const char *tuned;                       /* a file of `kiln tune`: values for build parameters that the bindings do not name,
+                                              * from the rows of this kernel and target whose given values are the other build
+                                              * values that are not defaults; NULL: none. Not of operators, which choose
+                                              * themselves */
+    const char *tuned_for;                   /* "M=4096, N=4096": of several rows the one whose launch values are nearest; NULL:
+                                              * the first */
 } kiln_build_options;
 
 /* Builds a kernel or operator for a device, or loads it from the cache, which needs no compiler.

@@ -42,6 +42,16 @@ Decl *program_find(const Program *program, DeclKind kind, const char *name); // 
 
 TileKernel *check_kernel(Program *program, const char *name, const CheckOptions *options);
 
+// ---- what `kiln tune` may try: of build parameters that have a list and are not bound, every choice, the defaults first
+typedef struct Tunings {
+    Binding **items; // each of n_values
+    int count, n_values;
+    int found; // more than count, if there are more than `most`
+    Binding *given; // bindings of build parameters without a list that differ from the default
+    int n_given;
+} Tunings;
+Tunings *check_tunings(Program *program, const char *name, const CheckOptions *options, int most); // NULL on error
+
 // ---- operators: kernels in sequence with temporaries
 typedef struct OperatorArg {
     int param, temp;

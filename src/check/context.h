@@ -252,6 +252,7 @@ bool resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings
 const char *build_key(Checker *cx, const Decl *decl);
 Value check_function_name(Checker *cx, const Ex *ex); // VALUE_FUNCTION, if it is the name of one
 Value check_build_value(Checker *cx, const BuildParam *param, const Ex *ex);
+Value given_build_value(Checker *cx, const BuildParam *param); // by a binding; poison if none gives it
 void declare_build_param(Checker *cx, const BuildParam *param, Value value);
 bool is_bound_absent(Checker *cx, Name name);                        // a binding says `none`
 bool is_bound_strided(Checker *cx, Name name);                       // or `strided`

@@ -20,6 +20,11 @@ static const Binding *find_binding(Checker *cx, Name name, const Binding *bindin
     return NULL;
 }
 
+static const Binding *find_value_binding(Checker *cx, Name name)
+{
+    return find_binding(cx, name, cx->options->bindings, cx->options->n_bindings);
+}
+
 // What the parameter stands for with this value; poison (reported) if the value is of another kind.
 static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
 {
@@ -109,6 +114,12 @@ static Value binding_value(Checker *cx, const Binding *binding, Span span)
     return POISON;
 }
 
+Value given_build_value(Checker *cx, const BuildParam *param)
+{
+    const Binding *const binding = find_value_binding(cx, param->name);
+    return binding ? binding_value(cx, binding, param->span) : POISON;
+}
+
 void declare_build_param(Checker *cx, const BuildParam *param, Value value)
 {
     declare(cx, build_entity(cx, param, value));
@@ -139,11 +150,6 @@ bool resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings
         ok &= value.kind != VALUE_POISON;
     }
     return ok;
-}
-
-const Binding *find_value_binding(Checker *cx, Name name)
-{
-    return find_binding(cx, name, cx->options->bindings, cx->options->n_bindings);
 }
 
 static bool is_bound_to(Checker *cx, Name name, BindKind kind)

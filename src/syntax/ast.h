@@ -280,9 +280,10 @@ struct BuildParam {
     BuildKind kind;
     Name name;
     Span span;
-    Ex *value;
+    Ex *value;  // the default, or NULL
+    Ex *range;  // int BM = {128, 64, 256}: all values that `kiln tune` tries, the default first; NULL: not to be tuned
     BuildParam *next;
-}; // value: default or NULL
+};
 
 typedef enum { MODE_SCALAR, MODE_IN, MODE_OUT, MODE_INOUT } Mode;
 

@@ -370,7 +370,8 @@ static void print_build_params(Text *out, const BuildParam *first)
         text_print(out, "%s%s %s", param == first ? "" : ", ", kinds[param->kind], param->name);
         if (!param->value) continue;
         text_print(out, " = ");
-        ast_print_expression(out, param->value);
+        if (param->range) print_list(out, param->range, "{", "}");
+        else ast_print_expression(out, param->value);
     }
     text_print(out, ">");
 }

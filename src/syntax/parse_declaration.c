@@ -24,13 +24,25 @@ static BuildKind parse_build_kind(Parser *parser)
     return kind;
 }
 
-// build-param: build-kind name [ '=' build-value ]
+// '{' list(build-value) '}': what may be tried, the default first
+static void parse_range(Parser *parser, BuildParam *param)
+{
+    const bool outer = parser->in_check;
+    parser->in_check = true;
+    const Ex *const set = parse_build_value(parser);
+    parser->in_check = outer;
+    if (set->kind == EX_SET) param->value = param->range = set->set.items;
+}
+
+// build-param: build-kind name [ '=' ( build-value | '{' list(build-value) '}' ) ]
 static BuildParam *parse_build_param(Parser *parser)
 {
     BuildParam *const param = NEW(parser->arena, BuildParam, .name = NULL);
     param->kind = parse_build_kind(parser);
     param->name = parse_name(parser, "the name of a build parameter", &param->span);
-    if (!parser->panicking && parse_accept(parser, TOK_ASSIGN)) param->value = parse_build_value(parser);
+    if (parser->panicking || !parse_accept(parser, TOK_ASSIGN)) return param;
+    if (parser->token.kind == TOK_LBRACE) parse_range(parser, param);
+    else param->value = parse_build_value(parser);
     return param;
 }
 
