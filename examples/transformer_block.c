@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { E = 256, H = 8, HKV = 2, D = 32, QKV = (H + 2 * HKV) * D, F = 128, EXPERTS = 4, CHOSEN = 2 };
-enum { TOKENS = 20, PAGE = 16, PAGES = 2, ARENA = 1 << 26 };
+enum { TOKENS = 12, PAGE = 8, PAGES = 2, ARENA = 1 << 26 };
 
 static kiln_device *device;
 static kiln_ops *ops;

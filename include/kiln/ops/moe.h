@@ -9,8 +9,8 @@
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Tensors are contiguous, but for a, b
  * and c of kiln_grouped_gemm with offsets, whose rows may lie apart, and those of kiln_moe_unpermute and x and rows of
- * kiln_moe_permute. Results are the same in every run. Kernels are built for M alone free, and the sizes of a model fixed. They are
- * in kernels/moe.
+ * kiln_moe_permute. Results are the same in every run. Kernels are built for E and K, that of kiln_moe for D,
+ * too; other sizes may differ from call to call. They are in kernels/moe.
  */
 #ifndef KILN_OPS_MOE_H
 #define KILN_OPS_MOE_H
