@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 enum {
     EXPERTS_MOST = 1024, // of a row of scores, which registers hold
@@ -14,7 +13,6 @@ enum {
     ALIGNMENT_MOST = 1024,
     FEW_PAIRS = 256, // that one step of the sort takes
     MANY_PAIRS = 2048,
-    GATHERED_STEP = 64, // columns that rows which are gathered are multiples of
 };
 
 static unsigned same_or(const kiln_tensor *first, unsigned types, unsigned others)
@@ -432,19 +430,17 @@ static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
     Layer l;
     kiln_status status = check_layer(call, a, &l);
     if (status) return status;
-    char sizes[64] = "";
     const int64_t pairs = call_extent(call, "M") * l.each, D = call_extent(call, "D");
     const int rows = rows_of_tile(call, pairs, call_extent(call, "E"));
     const int shared_rows = rows_of_tile(call, call_extent(call, "M"), 1);
-    if (D % GATHERED_STEP == 0) snprintf(sizes, sizeof sizes, ", D=%" PRId64, D);
     status = call_kernel(
         call, "moe/moe.tile", "moe",
         "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
-        "BM=%d, SBM=%d, W=%d%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+        "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(a->x->type), a->logits ? kiln_type_name(a->logits->type) : "f32", (int)call_extent(call, "E"),
         (int)l.each, yes(l.routing.sigmoid), yes(l.routing.renormalise), l.routing.groups, l.routing.top_groups,
         l.routing.group_scores, functions[a->activation], yes(a->interleaved), rows, shared_rows, pairs_of_step(pairs),
-        sizes, LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"),
+        (int)D, LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"),
         LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"), LACKS(a->weights, "WEIGHT"),
         LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
     call_add(call, KILN_FLOAT(l.routing.scale));

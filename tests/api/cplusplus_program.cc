@@ -9,6 +9,7 @@
 #include <kiln/ops/nn.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
+#include <kiln/ops/sparse.h>
 
 #include <cstdio>
 #include <cstring>
