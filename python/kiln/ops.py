@@ -22,24 +22,26 @@ import ctypes
 from ctypes import c_size_t
 from typing import Any, NamedTuple, Optional, Tuple
 
-from ._calls import Call, MlaPlanStruct, MlaShape, RotaryStruct, check_values, handle_of, type_name
+from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruct, check_values, handle_of, type_name
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv", "causal_conv_backward",
-           "causal_conv_step", "check_values", "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward",
-           "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm", "hadamard", "indexed_attention", "indexer_logits",
-           "indexer_scores", "kernel_list", "layer_norm", "linear_attention", "linear_attention_backward",
-           "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append",
-           "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse",
-           "mla_quantize", "mla_slots", "paged_append", "paged_attention", "paged_slots", "rms_norm", "rotary_embedding",
-           "softmax", "topk_select", "vertical_slash", "vertical_slash_estimate"]
+           "block_mask", "block_sparse", "block_sparse_decode", "block_sparse_gemm", "cast_fp8", "causal_conv",
+           "causal_conv_backward", "causal_conv_step", "check_values", "clean_logits", "conv2d", "cross_entropy",
+           "cross_entropy_backward", "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm", "grouped_gemm",
+           "grouped_gemm_weights", "hadamard", "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list",
+           "layer_norm", "linear_attention", "linear_attention_backward", "linear_attention_step", "mamba2_backward",
+           "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous",
+           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe",
+           "moe_permute", "moe_route", "moe_unpermute", "paged_append", "paged_attention", "paged_slots", "rms_norm",
+           "rotary_embedding", "sample", "softmax", "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
+_MOE_ACTIVATIONS = {"swiglu": 0, "geglu": 1, "swiglu_clamped": 2}                           # kiln_moe_activation
 
 
 def kernel_list(device: str = "cpu") -> str:
@@ -1230,3 +1232,187 @@ def conv2d(x: Array, filter: Array, out: Optional[Array] = None, *, stride: int 
     call.set(stride=stride, dilation=dilation, pad=pad)
     call.run(stream)
     return out
+
+
+# ---- mixtures of experts. Letters: M tokens, K experts of a token, E experts, R rows of experts, F hidden elements of an expert. An
+# expert's number outside of 0 .. E - 1 is none: its pair of token and expert adds nothing. T is bf16 or f16.
+
+def _routing(sigmoid: bool, renormalise: bool, scale: float, groups: int, top_groups: int, group_scores: int) -> Any:
+    number = ctypes.pointer(ctypes.c_double(scale))
+    return ctypes.pointer(MoeRoutingStruct(sigmoid, renormalise, number, groups, top_groups, group_scores))
+
+
+def moe_route(logits: Array, top_k: int, experts: Optional[Array] = None, weights: Optional[Array] = None, *,
+              correction: Optional[Array] = None, sigmoid: bool = False, renormalise: bool = False, scale: float = 1.0,
+              groups: int = 0, top_groups: int = 0, group_scores: int = 0, stream: Any = None) -> Any:
+    """The top_k experts of each token, the best first, and their weights.
+
+    logits    bf16, f16 or f32 [M][E]; correction f32 [E]: added to scores for the choice alone
+    sigmoid   scores are sigmoids, else a softmax; renormalise: weights are divided by their sum; scale: of all weights
+    groups    experts in so many groups, of which the top_groups best by the sum of their group_scores largest are chosen from
+    Returns (experts, weights): i32 and f32 [M][top_k].
+    """
+    call = Call("kiln_moe_route", "kiln_moe_route_args", logits=logits, correction=correction)
+    tokens = call.extents("logits", 1)[0]
+    experts = call.output("experts", experts, (tokens, top_k), "i32")
+    weights = call.output("weights", weights, (tokens, top_k), "f32")
+    call.set(routing=_routing(sigmoid, renormalise, scale, groups, top_groups, group_scores))
+    call.run(stream)
+    return experts, weights
+
+
+def moe_permute(experts: Array, n_experts: int, x: Optional[Array] = None, tokens: Optional[Array] = None,
+                places: Optional[Array] = None, offsets: Optional[Array] = None, rows: Optional[Array] = None, *,
+                alignment: int = 1, stream: Any = None) -> Any:
+    """Sorts pairs of token and expert by expert, those of one by token.
+
+    experts   i32 [M][K]; x: bf16, f16 or f32 [M][N], or None; alignment: experts begin at multiples of so many rows
+    Returns (tokens, places, offsets), i32 [R], [M][K] and [n_experts + 1]: the token of each row, -1: none, the row of each pair,
+    -1: none, and where experts begin; with x also rows, as x [R][N]. R is M * K + n_experts * (alignment - 1), or that of `tokens`.
+    """
+    call = Call("kiln_moe_permute", "kiln_moe_permute_args", experts=experts, x=x)
+    m, k = call.extents("experts", 2)
+    tokens = call.output("tokens", tokens, (m * k + n_experts * (max(alignment, 1) - 1),), "i32")
+    places = call.output("places", places, (m, k), "i32")
+    offsets = call.output("offsets", offsets, (n_experts + 1,), "i32")
+    made = [tokens, places, offsets]
+    if x is not None:
+        shape = call.extents("tokens", 1)[0], call.extents("x", 2)[1]
+        made.append(call.output("rows", rows, shape, call.type_of("x")))
+    call.set(alignment=alignment)
+    call.run(stream)
+    return tuple(made)
+
+
+def moe_unpermute(rows: Array, places: Array, out: Optional[Array] = None, *, weights: Optional[Array] = None,
+                  shared: Optional[Array] = None, residual: Optional[Array] = None, stream: Any = None) -> Any:
+    """out[m] = shared[m] + sum over k of weights[m][k] rows[places[m][k]] + residual[m].
+
+    rows      bf16, f16 or f32 [R][N]; places i32 [M][K], of `moe_permute`; weights f32 [M][K], or None: 1
+    shared, residual  as rows [M][N]; or None
+    Returns out, as rows [M][N].
+    """
+    call = Call("kiln_moe_unpermute", "kiln_moe_unpermute_args", rows=rows, places=places, weights=weights, shared=shared,
+                residual=residual)
+    out = call.output("out", out, (call.extents("places", 1)[0], call.extents("rows", 2)[1]), call.type_of("rows"))
+    call.run(stream)
+    return out
+
+
+def grouped_gemm(a: Array, b: Array, c: Optional[Array] = None, *, offsets: Optional[Array] = None,
+                 counts: Optional[Array] = None, bias: Optional[Array] = None, a_scales: Optional[Array] = None,
+                 b_scales: Optional[Array] = None, transpose_b: bool = False, type: Any = None, stream: Any = None) -> Any:
+    """c[r] = a[r] b[e] + bias[e] of the expert e that row r belongs to. Rows that belong to none are not written.
+
+    a         T [R][K], experts one after the other by offsets, i32 [E + 1]; or T [E][rows][K], the first counts[e] of each, i32 [E]
+    b         T [E][K][N], with transpose_b [E][N][K]; bias as c [E][N]
+    a_scales, b_scales  of e4m3, with transpose_b: f32 [R][K / 128], for each 1 x 128 of a, and [E][N / 128][K / 128]
+    type      of c: None: T, of e4m3 bf16; or f32
+    Returns c: [R][N], or [E][rows][N].
+    """
+    call = Call("kiln_grouped_gemm", "kiln_grouped_gemm_args", a=a, b=b, offsets=offsets, counts=counts, bias=bias,
+                a_scales=a_scales, b_scales=b_scales)
+    shape = call.tensors["a"].shape[:-1] + (call.extents("b", 3)[1 if transpose_b else 2],)
+    of = call.type_of("a")
+    c = call.output("c", c, shape, type or ("bf16" if of == "e4m3" else of))
+    call.set(transpose_b=transpose_b)
+    call.run(stream)
+    return c
+
+
+def grouped_gemm_weights(a: Array, dc: Array, offsets: Array, db: Optional[Array] = None, *, transpose_b: bool = False,
+                         type: Any = None, stream: Any = None) -> Any:
+    """The gradient of b of `grouped_gemm`: a_e^T dc_e of each expert's rows, zeros without any.
+
+    a         T [R][K], dc T [R][N], offsets i32 [E + 1]; type: of db: None: T; or f32
+    Returns db [E][K][N], with transpose_b [E][N][K].
+    """
+    call = Call("kiln_grouped_gemm_weights", "kiln_grouped_gemm_weights_args", a=a, dc=dc, offsets=offsets)
+    sizes = call.extents("a", 2)[1], call.extents("dc", 2)[1]
+    shape = (call.extents("offsets", 1)[0] - 1,) + (sizes[::-1] if transpose_b else sizes)
+    db = call.output("db", db, shape, type or call.type_of("a"))
+    call.set(transpose_b=transpose_b)
+    call.run(stream)
+    return db
+
+
+def moe(x: Array, gate_up: Array, down: Array, logits: Optional[Array] = None, out: Optional[Array] = None, *,
+        top_k: int = 0, experts: Optional[Array] = None, weights: Optional[Array] = None,
+        correction: Optional[Array] = None, gate_up_bias: Optional[Array] = None, down_bias: Optional[Array] = None,
+        shared_gate_up: Optional[Array] = None, shared_down: Optional[Array] = None, residual: Optional[Array] = None,
+        sigmoid: bool = False, renormalise: bool = False, scale: float = 1.0, groups: int = 0, top_groups: int = 0,
+        group_scores: int = 0, activation: str = "swiglu", interleaved: bool = False, alpha: Optional[float] = None,
+        limit: Optional[float] = None, stream: Any = None) -> Any:
+    """A layer of experts: out = residual + shared(x) + the weighted sum of each token's experts.
+
+    x         T [M][D]; gate_up T [E][2 F][D]: the rows of gate, then of up, or with interleaved in turns; down T [E][D][F]
+    logits    bf16, f16 or f32 [M][E], with top_k and what `moe_route` takes; or experts i32 [M][K], weights f32 [M][K] or None
+    gate_up_bias T [E][2 F], down_bias T [E][D]; shared_gate_up T [2 S][D], shared_down T [D][S]; residual T [M][D]
+    activation "swiglu", "geglu", or "swiglu_clamped": g sigmoid(alpha g) (u + 1), clamped by limit (None: 1.702 and 7)
+    Returns out, T [M][D].
+    """
+    call = Call("kiln_moe", "kiln_moe_args", x=x, gate_up=gate_up, down=down, gate_up_bias=gate_up_bias, down_bias=down_bias,
+                logits=logits, correction=correction, experts=experts, weights=weights, shared_gate_up=shared_gate_up,
+                shared_down=shared_down, residual=residual)
+    out = call.output("out", out, call.extents("x", 2), call.type_of("x"))
+    call.set(top_k=top_k, routing=_routing(sigmoid, renormalise, scale, groups, top_groups, group_scores),
+             activation=_choice("activation", activation, _MOE_ACTIVATIONS), interleaved=interleaved, alpha=alpha, limit=limit)
+    call.run(stream)
+    return out
+
+
+# ---- products over blocks
+
+def block_sparse_gemm(a: Array, b: Array, mask: Array, c: Optional[Array] = None, *, block_m: int = 0, block_n: int = 0,
+                      block_k: int = 0, transpose_b: bool = False, type: Any = None, stream: Any = None) -> Any:
+    """c = a b over the blocks that a mask keeps: of block_m rows, block_n columns and block_k elements of the contraction (0: 128,
+    128 and 64).
+
+    a         bf16 or f16 [M][K]; b as a [K][N], with transpose_b [N][K]; type: of c: None: as a; or f32
+    mask      u8 or bool [M / block_m][N / block_n][K / block_k], each rounded up
+    Returns c [M][N].
+    """
+    call = Call("kiln_block_sparse_gemm", "kiln_block_sparse_gemm_args", a=a, b=b, mask=mask)
+    shape = call.extents("a", 1)[0], call.extents("b", 2)[0 if transpose_b else 1]
+    c = call.output("c", c, shape, type or call.type_of("a"))
+    call.set(block_m=block_m, block_n=block_n, block_k=block_k, transpose_b=transpose_b)
+    call.run(stream)
+    return c
+
+
+# ---- tokens from logits
+
+def topk(x: Array, k: int, values: Optional[Array] = None, indices: Optional[Array] = None, *, stream: Any = None) -> Any:
+    """The k largest elements of each row, the largest first, of equal ones the lowest columns; NaN is below every number.
+
+    x         bf16, f16 or f32 [M][N]; k up to 2048
+    Returns (values, indices): as x and i32 [M][k].
+    """
+    call = Call("kiln_topk", "kiln_topk_args", x=x)
+    rows = call.extents("x", 1)[0]
+    values = call.output("values", values, (rows, k), call.type_of("x"))
+    indices = call.output("indices", indices, (rows, k), "i32")
+    call.run(stream)
+    return values, indices
+
+
+def sample(logits: Array, tokens: Optional[Array] = None, *, temperatures: Optional[Array] = None,
+           top_k: Optional[Array] = None, top_p: Optional[Array] = None, min_p: Optional[Array] = None,
+           seeds: Optional[Array] = None, steps: Optional[Array] = None, probabilities: Optional[Array] = None,
+           logprobs: Optional[Array] = None, distribution: Optional[Array] = None, stream: Any = None) -> Any:
+    """A token of each row of logits: drawn where there are seeds, else the most probable.
+
+    logits    bf16, f16 or f32 [M][V], V up to 262144
+    temperatures f32 [M]; None: 1. Not above 0: the most probable token; top_k i32 [M], 0: all; top_p f32 [M]; min_p f32 [M]
+    seeds     i64 [M], steps i64 [M]: how many draws of a seed came before; None: 0
+    Returns tokens, i32 [M]. probabilities f32 [M] (of the token among the candidates), logprobs f32 [M] (among all) and
+    distribution f32 [M][V] are written where they are given.
+    """
+    call = Call("kiln_sample", "kiln_sample_args", logits=logits, temperatures=temperatures, top_k=top_k, top_p=top_p,
+                min_p=min_p, seeds=seeds, steps=steps)
+    tokens = call.output("tokens", tokens, call.extents("logits", 1), "i32")
+    for name, given in (("probabilities", probabilities), ("logprobs", logprobs), ("distribution", distribution)):
+        if given is not None:
+            call.output(name, given, (), None)
+    call.run(stream)
+    return tokens

@@ -731,6 +731,44 @@ impl BlockSparseDecodeArgs<'_> {
     }
 }
 
+/// `kiln_block_sparse_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockSparseGemmArgs<'a> {
+    /// `` in T [M][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [K][N], with transpose_b [N][K] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in u8 or bool [M / block_m][N / block_n][K / block_k], each rounded up: not 0 where a block counts ``
+    pub mask: Option<&'a Tensor>,
+    /// `` out T or f32 [M][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` 16, 32, 64 or a multiple of 128; 0: 128 ``
+    pub block_m: i64,
+    /// `` 16, 32, 64 or a multiple of 128; 0: 128 ``
+    pub block_n: i64,
+    /// `` 16, 32 or a multiple of 64; 0: 64 ``
+    pub block_k: i64,
+    pub transpose_b: bool,
+}
+
+impl BlockSparseGemmArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_sparse_gemm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_sparse_gemm_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_sparse_gemm_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            mask: tensor(self.mask, held),
+            c: tensor(self.c, held),
+            block_m: self.block_m,
+            block_n: self.block_n,
+            block_k: self.block_k,
+            transpose_b: self.transpose_b,
+        }
+    }
+}
+
 /// `kiln_cast_fp8_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct CastFp8Args<'a> {
@@ -1242,6 +1280,77 @@ impl GemmArgs<'_> {
             up_scales: tensor(self.up_scales, held),
             up_bias: tensor(self.up_bias, held),
             ..Default::default()
+        }
+    }
+}
+
+/// `kiln_grouped_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GroupedGemmArgs<'a> {
+    /// `` in T or e4m3 [R][K], with counts [E][rows][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in as a [E][K][N], with transpose_b [E][N][K] ``
+    pub b: Option<&'a Tensor>,
+    /// `` out T or f32 [R][N], with counts [E][rows][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in f32 [R][K / 128, rounded up], with counts [E][rows][...]; of e4m3 ``
+    pub a_scales: Option<&'a Tensor>,
+    /// `` in f32 [E][N / 128, rounded up][K / 128, rounded up]; of e4m3 ``
+    pub b_scales: Option<&'a Tensor>,
+    /// `` in i32 [E + 1]: from 0 up to R at most, never falling; NULL: counts are given ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in i32 [E]; NULL: offsets are given ``
+    pub counts: Option<&'a Tensor>,
+    /// `` in as c [E][N]; NULL: none ``
+    pub bias: Option<&'a Tensor>,
+    pub transpose_b: bool,
+}
+
+impl GroupedGemmArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_grouped_gemm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_grouped_gemm_args {
+            struct_size: core::mem::size_of::<sys::kiln_grouped_gemm_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            a_scales: tensor(self.a_scales, held),
+            b_scales: tensor(self.b_scales, held),
+            offsets: tensor(self.offsets, held),
+            counts: tensor(self.counts, held),
+            bias: tensor(self.bias, held),
+            transpose_b: self.transpose_b,
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_grouped_gemm_weights_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GroupedGemmWeightsArgs<'a> {
+    /// `` in T [R][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [R][N] ``
+    pub dc: Option<&'a Tensor>,
+    /// `` in i32 [E + 1] ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` out T or f32 [E][K][N], with transpose_b [E][N][K] ``
+    pub db: Option<&'a Tensor>,
+    pub transpose_b: bool,
+}
+
+impl GroupedGemmWeightsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_grouped_gemm_weights_args {
+        let _ = (&numbers, &held);
+        sys::kiln_grouped_gemm_weights_args {
+            struct_size: core::mem::size_of::<sys::kiln_grouped_gemm_weights_args>(),
+            a: tensor(self.a, held),
+            dc: tensor(self.dc, held),
+            offsets: tensor(self.offsets, held),
+            db: tensor(self.db, held),
+            transpose_b: self.transpose_b,
         }
     }
 }
@@ -2138,6 +2247,75 @@ impl MlaSlotsArgs<'_> {
     }
 }
 
+/// `kiln_moe_permute_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MoePermuteArgs<'a> {
+    /// `` in i32 [M][K] ``
+    pub experts: Option<&'a Tensor>,
+    /// `` in bf16, f16 or f32 [M][N]; NULL: no rows are wanted ``
+    pub x: Option<&'a Tensor>,
+    /// `` out i32 [R]: the token of each row, -1 where there is none; R at least M K + E (alignment - 1) ``
+    pub tokens: Option<&'a Tensor>,
+    /// `` out i32 [M][K]: the row of each pair; -1: none ``
+    pub places: Option<&'a Tensor>,
+    /// `` out i32 [E + 1]: where each expert's rows begin, and the last ones end; E up to 4096 ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` out as x [R][N]: the tokens' rows, zeros where there is none. With x ``
+    pub rows: Option<&'a Tensor>,
+    /// `` experts begin at multiples of so many rows, 1 to 1024; 0: 1 ``
+    pub alignment: i64,
+}
+
+impl MoePermuteArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_moe_permute_args {
+        let _ = (&numbers, &held);
+        sys::kiln_moe_permute_args {
+            struct_size: core::mem::size_of::<sys::kiln_moe_permute_args>(),
+            experts: tensor(self.experts, held),
+            x: tensor(self.x, held),
+            tokens: tensor(self.tokens, held),
+            places: tensor(self.places, held),
+            offsets: tensor(self.offsets, held),
+            rows: tensor(self.rows, held),
+            alignment: self.alignment,
+        }
+    }
+}
+
+/// `kiln_moe_unpermute_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MoeUnpermuteArgs<'a> {
+    /// `` in bf16, f16 or f32 [R][N] ``
+    pub rows: Option<&'a Tensor>,
+    /// `` in i32 [M][K]; K from 1 to 64 ``
+    pub places: Option<&'a Tensor>,
+    /// `` in f32 [M][K]; NULL: 1 ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in as rows [M][N]; NULL: none ``
+    pub shared: Option<&'a Tensor>,
+    /// `` in as rows [M][N]; NULL: none ``
+    pub residual: Option<&'a Tensor>,
+    /// `` out as rows [M][N] ``
+    pub out: Option<&'a Tensor>,
+}
+
+impl MoeUnpermuteArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_moe_unpermute_args {
+        let _ = (&numbers, &held);
+        sys::kiln_moe_unpermute_args {
+            struct_size: core::mem::size_of::<sys::kiln_moe_unpermute_args>(),
+            rows: tensor(self.rows, held),
+            places: tensor(self.places, held),
+            weights: tensor(self.weights, held),
+            shared: tensor(self.shared, held),
+            residual: tensor(self.residual, held),
+            out: tensor(self.out, held),
+        }
+    }
+}
+
 /// `kiln_paged_append_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct PagedAppendArgs<'a> {
@@ -2318,6 +2496,54 @@ impl RotaryEmbeddingArgs<'_> {
     }
 }
 
+/// `kiln_sample_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct SampleArgs<'a> {
+    /// `` in T [M][V], V from 1 to 262144 ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in f32 [M]; NULL: 1 ``
+    pub temperatures: Option<&'a Tensor>,
+    /// `` in i32 [M], 0 or less: all; NULL: all ``
+    pub top_k: Option<&'a Tensor>,
+    /// `` in f32 [M], 1 or more: all, 0 or less: the largest; NULL: all ``
+    pub top_p: Option<&'a Tensor>,
+    /// `` in f32 [M], from 0 to 1; NULL: 0 ``
+    pub min_p: Option<&'a Tensor>,
+    /// `` in i64 [M]; NULL: the largest logits are taken ``
+    pub seeds: Option<&'a Tensor>,
+    /// `` in i64 [M]: how many draws of the seed came before, such as the position; NULL: 0 ``
+    pub steps: Option<&'a Tensor>,
+    /// `` out i32 [M] ``
+    pub tokens: Option<&'a Tensor>,
+    /// `` out f32 [M]: of the token among the candidates; NULL: not wanted ``
+    pub probabilities: Option<&'a Tensor>,
+    /// `` out f32 [M]: its natural logarithm among all, by the logits as they are; NULL: not wanted ``
+    pub logprobs: Option<&'a Tensor>,
+    /// `` out f32 [M][V]: of all tokens among the candidates, others 0; NULL: not wanted ``
+    pub distribution: Option<&'a Tensor>,
+}
+
+impl SampleArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_sample_args {
+        let _ = (&numbers, &held);
+        sys::kiln_sample_args {
+            struct_size: core::mem::size_of::<sys::kiln_sample_args>(),
+            logits: tensor(self.logits, held),
+            temperatures: tensor(self.temperatures, held),
+            top_k: tensor(self.top_k, held),
+            top_p: tensor(self.top_p, held),
+            min_p: tensor(self.min_p, held),
+            seeds: tensor(self.seeds, held),
+            steps: tensor(self.steps, held),
+            tokens: tensor(self.tokens, held),
+            probabilities: tensor(self.probabilities, held),
+            logprobs: tensor(self.logprobs, held),
+            distribution: tensor(self.distribution, held),
+        }
+    }
+}
+
 /// `kiln_softmax_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct SoftmaxArgs<'a> {
@@ -2335,6 +2561,31 @@ impl SoftmaxArgs<'_> {
             struct_size: core::mem::size_of::<sys::kiln_softmax_args>(),
             x: tensor(self.x, held),
             out: tensor(self.out, held),
+        }
+    }
+}
+
+/// `kiln_topk_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct TopkArgs<'a> {
+    /// `` in T [M][N], N at least K ``
+    pub x: Option<&'a Tensor>,
+    /// `` out T [M][K], K from 1 to 2048 ``
+    pub values: Option<&'a Tensor>,
+    /// `` out i32 [M][K] ``
+    pub indices: Option<&'a Tensor>,
+}
+
+impl TopkArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_topk_args {
+        let _ = (&numbers, &held);
+        sys::kiln_topk_args {
+            struct_size: core::mem::size_of::<sys::kiln_topk_args>(),
+            x: tensor(self.x, held),
+            values: tensor(self.values, held),
+            indices: tensor(self.indices, held),
+            ..Default::default()
         }
     }
 }
@@ -2435,7 +2686,7 @@ impl VerticalSlashEstimateArgs<'_> {
 }
 
 /// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
-/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`.
+/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`, `kiln_moe`, `kiln_moe_route`.
 impl Operators {
     /// `kiln_activate`.
     pub fn activate(&self, stream: &Stream, args: &ActivateArgs) -> Result<()> {
@@ -2597,6 +2848,16 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_block_sparse_gemm`.
+    pub fn block_sparse_gemm(&self, stream: &Stream, args: &BlockSparseGemmArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_sparse_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_cast_fp8`.
     pub fn cast_fp8(&self, stream: &Stream, args: &CastFp8Args) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -2747,6 +3008,32 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_grouped_gemm`.
+    pub fn grouped_gemm(&self, stream: &Stream, scratch: &mut Workspace, args: &GroupedGemmArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_grouped_gemm_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_grouped_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_grouped_gemm_weights`.
+    pub fn grouped_gemm_weights(&self, stream: &Stream, args: &GroupedGemmWeightsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_grouped_gemm_weights(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -2973,6 +3260,26 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_moe_permute`.
+    pub fn moe_permute(&self, stream: &Stream, args: &MoePermuteArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_moe_permute(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_moe_unpermute`.
+    pub fn moe_unpermute(&self, stream: &Stream, args: &MoeUnpermuteArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_moe_unpermute(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_paged_append`.
     pub fn paged_append(&self, stream: &Stream, args: &PagedAppendArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -3029,12 +3336,38 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_sample`.
+    pub fn sample(&self, stream: &Stream, args: &SampleArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_sample(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_softmax`.
     pub fn softmax(&self, stream: &Stream, args: &SoftmaxArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_topk`.
+    pub fn topk(&self, stream: &Stream, scratch: &mut Workspace, args: &TopkArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_topk_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_topk(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
