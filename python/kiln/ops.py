@@ -834,7 +834,7 @@ def gdn_backward(q: Array, k: Array, v: Array, gates: Array, beta: Array, dout: 
     """
     call = Call("kiln_gdn_backward", "kiln_gdn_backward_args", q=q, k=k, v=v, gates=gates, beta=beta, offsets=offsets,
                 initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
-    made = _gradients(call, dq, dk, dv)
+    made = _gradients(call, dq, dk, dv, None)
     of_gates = call.output("dgates", dgates, call.tensors["gates"].shape, "f32")
     of_beta = call.output("dbeta", dbeta, call.tensors["beta"].shape, call.type_of("beta"))
     batch, _, heads, values = call.extents("v", 4)
@@ -907,7 +907,7 @@ def linear_attention_backward(q: Array, k: Array, v: Array, dout: Array, dq: Opt
     call = Call("kiln_linear_attention_backward", "kiln_linear_attention_backward_args", q=q, k=k, v=v, gates=gates,
                 decay=decay, offsets=offsets, initial_states=initial_states, initial_keys=initial_keys, out=out, norm=norm,
                 dout=dout, dfinal_states=dfinal_states, dfinal_keys=dfinal_keys)
-    made = _gradients(call, dq, dk, dv)
+    made = _gradients(call, dq, dk, dv, None)
     _given(call, dgates=dgates, ddecay=ddecay, dinitial_states=dinitial_states, dinitial_keys=dinitial_keys)
     call.set(scale=scale)
     call.run(stream)
