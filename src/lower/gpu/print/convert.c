@@ -3,7 +3,7 @@
 //
 // before: the tile's buffer is free      after: it holds the rows; the caller fences and arrives
 //
-// There are two sets of registers, each loaded anew, from the next line if this one ends, as soon as it is converted,
+// Where all lines of a step fit into the registers of two sets, they are loaded together. Else there are two sets, each loaded anew, from the next line if this one ends, as soon as it is converted,
 // so that a set is always in flight. Where a line is longer than both, its chunks take turns. In a cluster each
 // instance converts a part of the rows and sends every line to the same place of the others' tiles.
 #include "lower/gpu/print/grid.h"
@@ -63,23 +63,33 @@ void load_set(Printer *pr, const Rows *rows, const Set *set, int from, int units
     }
 }
 
-// One multiplication of each pair instead of two, and no constant of the rows is widened.
+// The 16-bit type's multiplication of each pair instead of two, and no constant of the rows is widened. Codes of less than
+// a byte become pairs without an element of their own between.
 static void multiply_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *const *each, int part)
 {
     Arena *const a = pr->arena;
-    const DType narrow = rows->runs[0].load->type;
-    Var *const wide = emit_array(pr, DTYPE_F32, "wide", PIECE);
+    const DType narrow = rows->runs[0].load->type, type = rows->store->store.buffer->type;
+    const char *const to = dtype_name(type);
     Expr *words[4];
-    emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide), var_of(pr, raw[0]),
-              i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
     for (int i = 0; i < rows->n_each; i++) *var_slot(pr, rows->each[i].value) = each[i];
-    Expr *const factor = lower_as(pr, DTYPE_BF16, rows->factor, &rows->it);
+    Expr *const factor = lower_as(pr, type, rows->factor, &rows->it);
     Var *const both = emit_declare(pr, DTYPE_U32, "factor", call_expr(pr, DTYPE_U32, "pack_bits", 2, factor, factor));
+    if (dtype_is_packed(narrow)) {
+        Var *const pairs = emit_array(pr, DTYPE_U32, "pairs", COUNT(words));
+        emit_call(pr, arena_printf(a, "pairs_%s_%s", dtype_name(narrow), to), 4, var_of(pr, pairs), var_of(pr, raw[0]),
+                  i32_const(pr, part), rows->less ? lower_as(pr, DTYPE_I32, rows->less, &rows->it) : i32_const(pr, 0));
+        for (int w = 0; w < COUNT(words); w++) words[w] = expr_index(a, pairs, i32_const(pr, w));
+    } else {
+        Var *const wide = emit_array(pr, DTYPE_F32, "wide", PIECE);
+        emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide), var_of(pr, raw[0]),
+                  i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
+        for (int w = 0; w < COUNT(words); w++)
+            words[w] =
+                call_expr(pr, DTYPE_U32, arena_printf(a, "pack_%s", to), 2, expr_index(a, wide, i32_const(pr, 2 * w)),
+                          expr_index(a, wide, i32_const(pr, 2 * w + 1)));
+    }
     for (int w = 0; w < COUNT(words); w++)
-        words[w] = call_expr(pr, DTYPE_U32, "multiply_bf16", 2,
-                             call_expr(pr, DTYPE_U32, "pack_bf16", 2, expr_index(a, wide, i32_const(pr, 2 * w)),
-                                       expr_index(a, wide, i32_const(pr, 2 * w + 1))),
-                             var_of(pr, both));
+        words[w] = call_expr(pr, DTYPE_U32, arena_printf(a, "multiply_%s", to), 2, words[w], var_of(pr, both));
     emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
 }
 
@@ -97,20 +107,20 @@ static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *c
         const DType narrow = rows->runs[i].load->type;
         wide[i] = emit_array(pr, DTYPE_F32, "wide", PIECE);
         emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide[i]), var_of(pr, raw[i]),
-                  i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
+                  i32_const(pr, dtype_is_packed(narrow) ? part : part * PIECE * dtype_bits(narrow) / 32));
     }
     for (int i = 0; i < rows->n_each; i++) *var_slot(pr, rows->each[i].value) = each[i];
     Var *const out = emit_array(pr, rounds ? DTYPE_F32 : DTYPE_U16, "out", PIECE);
     Nest loop;
     Var *const v = begin_unrolled(pr, &loop, "v", PIECE);
     for (int i = 0; i < rows->n_runs; i++) {
+        if (wide[i]) *var_slot(pr, rows->runs[i].wide) = emit_declare(pr, DTYPE_F32, "x", expr_index(a, wide[i], var_of(pr, v)));
+        if (!expr_uses(value, rows->runs[i].element)) continue;
         const DType element = loop_type(rows->runs[i].load->type);
         *var_slot(pr, rows->runs[i].element) = emit_declare(
             pr, element, "element",
             call_expr(pr, element, arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE), 3,
                       var_of(pr, raw[i]), i32_const(pr, part), var_of(pr, v)));
-        if (wide[i])
-            *var_slot(pr, rows->runs[i].wide) = emit_declare(pr, DTYPE_F32, "x", expr_index(a, wide[i], var_of(pr, v)));
     }
     emit_element(pr, out, var_of(pr, v),
                  rounds ? lower_as(pr, DTYPE_F32, value->convert.a, &rows->it) : lower_as(pr, type, value, &rows->it));
@@ -198,6 +208,8 @@ void send_line(Printer *pr, const Rows *rows, int columns)
 
 // ---- line after line
 
+enum { LINES_MAX = 8 };
+
 typedef struct Chunks {
     Set set[SETS];
     int units, n, sets;
@@ -249,6 +261,33 @@ static void convert_lines(Printer *pr, Rows *rows, const Chunks *chunks, Var *li
     end_nest(pr, &loop);
 }
 
+// The lane's lines: each fits into a set, and all of them into the registers of two.
+static bool lines_fit(const Rows *rows, const Chunks *chunks, int lines)
+{
+    int words = 0;
+    for (int i = 0; i < rows->n_runs; i++) words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    return chunks->n == 1 && lines > 1 && lines <= LINES_MAX && lines * rows->units * words <= SETS * SET_WORDS;
+}
+
+// All of a step's lines are loaded before the first is converted.
+static void convert_lines_at_once(Printer *pr, const Rows *rows, const Chunks *chunks, int lines, Expr *begin)
+{
+    Set set[LINES_MAX];
+    for (int i = 0; i < lines; i++) {
+        Rows line = *rows;
+        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, i)));
+        begin_lines(pr, &line);
+        declare_set(pr, &line, &set[i], chunks->units);
+        load_set(pr, &line, &set[i], 0, chunks->units, column_of(pr, &line));
+    }
+    for (int i = 0; i < lines; i++) {
+        Rows line = *rows;
+        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, i)));
+        convert_set(pr, &line, &set[i], 0, chunks->units);
+        send_line(pr, &line, (int)rows->n_columns);
+    }
+}
+
 void convert_rows(Printer *pr, Rows *rows)
 {
     Chunks chunks = { .units = set_units(rows) };
@@ -257,6 +296,10 @@ void convert_rows(Printer *pr, Rows *rows)
     chunks.sets = chunks.n % SETS == 0 ? SETS : 1;
     begin_exchange(pr, rows);
     const int lines = lines_here(pr, rows, &begin);
+    if (lines_fit(rows, &chunks, lines)) {
+        convert_lines_at_once(pr, rows, &chunks, lines, begin);
+        return;
+    }
     Var *const line = loop_new_var(pr->unit, DTYPE_I32, "line");
     declare_line_at(pr, rows, "first_line", begin);
     begin_lines(pr, rows);
