@@ -114,7 +114,8 @@ static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *c
     Nest loop;
     Var *const v = begin_unrolled(pr, &loop, "v", PIECE);
     for (int i = 0; i < rows->n_runs; i++) {
-        if (wide[i]) *var_slot(pr, rows->runs[i].wide) = emit_declare(pr, DTYPE_F32, "x", expr_index(a, wide[i], var_of(pr, v)));
+        if (wide[i])
+            *var_slot(pr, rows->runs[i].wide) = emit_declare(pr, DTYPE_F32, "x", expr_index(a, wide[i], var_of(pr, v)));
         if (!expr_uses(value, rows->runs[i].element)) continue;
         const DType element = loop_type(rows->runs[i].load->type);
         *var_slot(pr, rows->runs[i].element) = emit_declare(

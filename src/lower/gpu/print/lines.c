@@ -22,9 +22,9 @@ static void read_subscripts(Printer *pr, Expr **subs, int n, const Iteration *it
 // Of packed elements, a multiple of those in a byte, the bytes.
 static Expr *in_bytes(Printer *pr, Expr *elements, int to_a_byte)
 {
-    return to_a_byte <= 1 ? elements
-                          : expr_binary(pr->arena, X_SHR, elements,
-                                        expr_int(pr->arena, elements->type, to_a_byte == 2 ? 1 : 2));
+    return to_a_byte <= 1
+               ? elements
+               : expr_binary(pr->arena, X_SHR, elements, expr_int(pr->arena, elements->type, to_a_byte == 2 ? 1 : 2));
 }
 
 Line begin_line(Printer *pr, const Expr *load, const Iteration *it)
