@@ -118,10 +118,13 @@ static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *c
             *var_slot(pr, rows->runs[i].wide) = emit_declare(pr, DTYPE_F32, "x", expr_index(a, wide[i], var_of(pr, v)));
         if (!expr_uses(value, rows->runs[i].element)) continue;
         const DType element = loop_type(rows->runs[i].load->type);
-        *var_slot(pr, rows->runs[i].element) = emit_declare(
-            pr, element, "element",
-            call_expr(pr, element, arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE), 3,
-                      var_of(pr, raw[i]), i32_const(pr, part), var_of(pr, v)));
+        *var_slot(pr, rows->runs[i].element) =
+            emit_declare(pr, element, "element",
+                         call_expr(pr, element,
+                                   dtype_is_packed(rows->runs[i].load->type)
+                                       ? arena_printf(a, "code_of<%d, %d>", dtype_bits(rows->runs[i].load->type), PIECE)
+                                       : arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE),
+                                   3, var_of(pr, raw[i]), i32_const(pr, part), var_of(pr, v)));
     }
     emit_element(pr, out, var_of(pr, v),
                  rounds ? lower_as(pr, DTYPE_F32, value->convert.a, &rows->it) : lower_as(pr, type, value, &rows->it));

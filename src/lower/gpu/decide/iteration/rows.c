@@ -178,14 +178,6 @@ static void find_factor(Rows *rows)
     }
 }
 
-// Of what is packed only the f32 that it is widened to.
-static bool only_wide(const Rows *rows)
-{
-    for (int i = 0; i < rows->n_runs; i++)
-        if (dtype_is_packed(rows->runs[i].load->type) && expr_uses(rows->value, rows->runs[i].element)) return false;
-    return true;
-}
-
 // What is stored, with the scalars that are declared before the store replaced by their values; NULL: one of them has
 // none that stays the same.
 static Expr *stored_value(Lowering *lo, const TileOp *let, const TileOp *store)
@@ -220,7 +212,7 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
     find_factor(rows);
     rows->unit = choose_unit(lo, rows);
-    return (rows->factor || only_wide(rows)) && rows->n_columns % (4 * rows->unit) == 0;
+    return rows->n_columns % (4 * rows->unit) == 0;
 }
 
 // ---- among the lanes
