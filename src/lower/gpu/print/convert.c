@@ -3,7 +3,7 @@
 //
 // before: the tile's buffer is free      after: it holds the rows; the caller fences and arrives
 //
-// Where all lines of a step fit into the registers of two sets, they are loaded together. Else there are two sets, each loaded anew, from the next line if this one ends, as soon as it is converted,
+// Where several lines fit into the registers of a set, they are loaded together. Else there are two sets, each loaded anew, from the next line if this one ends, as soon as it is converted,
 // so that a set is always in flight. Where a line is longer than both, its chunks take turns. In a cluster each
 // instance converts a part of the rows and sends every line to the same place of the others' tiles.
 #include "lower/gpu/print/grid.h"
@@ -265,28 +265,29 @@ static void convert_lines(Printer *pr, Rows *rows, const Chunks *chunks, Var *li
     end_nest(pr, &loop);
 }
 
-// The lane's lines: each fits into a set, and all of them into the registers of two.
-static bool lines_fit(const Rows *rows, const Chunks *chunks, int lines)
+// Of a lane's lines, each of one chunk, how many are loaded before the first of them is converted.
+static int lines_together(const Rows *rows, const Chunks *chunks, int lines)
 {
-    int words = 0;
-    for (int i = 0; i < rows->n_runs; i++) words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
-    return chunks->n == 1 && lines > 1 && lines <= LINES_MAX && lines * rows->units * words <= SETS * SET_WORDS;
+    int words = 0, together = LINES_MAX;
+    for (int i = 0; i < rows->n_runs; i++)
+        words += rows->units * rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    while (together > 1 && (lines % together != 0 || together * words > SET_WORDS)) together /= 2;
+    return chunks->n == 1 ? together : 1;
 }
 
-// All of a step's lines are loaded before the first is converted.
-static void convert_lines_at_once(Printer *pr, const Rows *rows, const Chunks *chunks, int lines, Expr *begin)
+static void convert_lines_together(Printer *pr, const Rows *rows, const Chunks *chunks, int n, int first, Expr *begin)
 {
     Set set[LINES_MAX];
-    for (int i = 0; i < lines; i++) {
+    for (int i = 0; i < n; i++) {
         Rows line = *rows;
-        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, i)));
+        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, first + i)));
         begin_lines(pr, &line);
         declare_set(pr, &line, &set[i], chunks->units);
         load_set(pr, &line, &set[i], 0, chunks->units, column_of(pr, &line));
     }
-    for (int i = 0; i < lines; i++) {
+    for (int i = 0; i < n; i++) {
         Rows line = *rows;
-        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, i)));
+        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, first + i)));
         convert_set(pr, &line, &set[i], 0, chunks->units);
         send_line(pr, &line, (int)rows->n_columns);
     }
@@ -300,10 +301,10 @@ void convert_rows(Printer *pr, Rows *rows)
     chunks.sets = chunks.n % SETS == 0 ? SETS : 1;
     begin_exchange(pr, rows);
     const int lines = lines_here(pr, rows, &begin);
-    if (lines_fit(rows, &chunks, lines)) {
-        convert_lines_at_once(pr, rows, &chunks, lines, begin);
-        return;
-    }
+    const int together = lines_together(rows, &chunks, lines);
+    for (int i = 0; together > 1 && i < lines; i += together)
+        convert_lines_together(pr, rows, &chunks, together, i, begin);
+    if (together > 1) return;
     Var *const line = loop_new_var(pr->unit, DTYPE_I32, "line");
     declare_line_at(pr, rows, "first_line", begin);
     begin_lines(pr, rows);
