@@ -89,7 +89,7 @@ KILN_API kiln_status kiln_quantised_gemm(kiln_ops *ops, kiln_stream *stream, con
  *     AWQ           INT4. weights i32 [K][N/8], eight columns to a word in AWQ's order, scales f16 [K/S][N], zeros i32 [K/S][N/8]
  *     GPTQ          INT4, INT2. weights i32 [K*b/32][N], scales f16 [K/S][N], zeros i32 [K/S][N*b/32], which hold one less.
  *                   Groups are of consecutive rows: weights whose order was changed (act-order) must have been sorted.
- *     BITSANDBYTES  NF4, FP4. PLAIN with high bits first; scales f32
+ *     BITSANDBYTES  NF4. PLAIN with high bits first; scales f32
  *     TWIDDLED      FP4, MXFP4. PLAIN but for the bits of each two bytes (Triton's and TileLang's order for bf16)
  *     INTERLEAVED   W2A8. PLAIN but for the order in each four bytes, of codes + 2 (BitNet)
  *     GGUF          rows of ggml's blocks, bytes: Q4_0 for INT4S, Q8_0 for INT8 in groups of 32, Q6_K for INT8 in groups of 16,
@@ -119,7 +119,7 @@ typedef struct kiln_quant_pack_args {
     int64_t k;                       /* K */
     int     group;                   /* G, as above, of scales */
     int     weight_group;            /* S, of weight_scales; 0: K */
-    int     exponent_bias;           /* MXFP4: 127, or 0 where scales are 2^s; else not read */
+    int     exponent_offset;         /* MXFP4: added to the exponents, 0 to 127: 127 where scales stand for 2^s */
 } kiln_quant_pack_args;
 
 KILN_API kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_pack_args *args);
