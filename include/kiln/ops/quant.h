@@ -22,8 +22,9 @@
  *     FP8        e4m3   16 32 64 128       f16, bf16            -        -
  *     INT4MIN    u4     32                 f16, bf16            -        yes      GGUF Q4_K
  *
- * a is bf16 or f16; c and bias are both of one type, a's or f32. Scales may be of either 16-bit type: of a's they cost least. Up to eight rows of
- * a weights are not rounded; from more rows on they are rounded once to a's type. Sums are f32. The result is the same in every run.
+ * a is bf16 or f16; c and bias are both of one type, a's or f32. Scales may be of either 16-bit type: of a's they cost least.
+ * For up to eight rows of a weights are not rounded; for more they are rounded once to a's type. Sums are f32. The result is
+ * the same in every run.
  *
  * The formats below multiply numbers of 8 bits, each with a scale for a row of a and for a column of c, or for blocks:
  *
@@ -33,7 +34,7 @@
  *     FP8_BLOCK  a e4m3 with a_scales [M][P/128], codes e4m3 [N][P] with scales [(N + 127)/128][P/128], f32. Each block of 128
  *                along k is summed by the tensor cores, then scaled and added in f32.
  *
- * There scales and a_scales are f32, a has P columns, and c and bias are bf16, f16 or f32; for i8 a_scales and scales may be absent: 1.
+ * There scales and a_scales are f32, a has P columns, and c and bias are bf16, f16 or f32. Of i8 either may be absent: 1.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a and c may lie apart.
  * Kernels: kernels/quant.
@@ -86,10 +87,11 @@ KILN_API kiln_status kiln_quantised_gemm(kiln_ops *ops, kiln_stream *stream, con
 /* Layouts of checkpoints. `b`: bits of a code; groups of any size that K is a multiple of, or of all of K.
  *
  *     PLAIN         weights [N][K*b/8] bytes along k, low bits first; scales [N][K/S], zeros u8 [N][K/S]
- *     AWQ           INT4. weights i32 [K][N/8], eight columns to a word in AWQ's order, scales f16 [K/S][N], zeros i32 [K/S][N/8]
- *     GPTQ          INT4, INT2. weights i32 [K*b/32][N], scales f16 [K/S][N], zeros i32 [K/S][N*b/32], which hold one less.
+ *                   Scales are f16, bf16 or f32, MXFP4's u8.
+ *     AWQ           INT4. weights i32 [K][N/8], eight columns to a word in AWQ's order, scales [K/S][N], zeros i32 [K/S][N/8]
+ *     GPTQ          INT4, INT2. weights i32 [K*b/32][N], scales [K/S][N], zeros i32 [K/S][N*b/32], which hold one less.
  *                   Groups are of consecutive rows: weights whose order was changed (act-order) must have been sorted.
- *     BITSANDBYTES  NF4. PLAIN with high bits first; scales f32
+ *     BITSANDBYTES  NF4. PLAIN with high bits first
  *     TWIDDLED      FP4, MXFP4. PLAIN but for the bits of each two bytes (Triton's and TileLang's order for bf16)
  *     INTERLEAVED   W2A8. PLAIN but for the order in each four bytes, of codes + 2 (BitNet)
  *     GGUF          rows of ggml's blocks, bytes: Q4_0 for INT4S, Q8_0 for INT8 in groups of 32, Q6_K for INT8 in groups of 16,
