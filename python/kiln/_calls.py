@@ -16,7 +16,8 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 # The fields of each struct after struct_size, in the header's order (python/tests/test_ops.py compares them): *x a tensor,
 # ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
 STRUCTS = {
-    "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p workspace_bytes:z",
+    "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
+                      "workspace_bytes:z *a_scales *b_scales precision:e",
     "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
     "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
                             "weight_group:e exponent_offset:e",
