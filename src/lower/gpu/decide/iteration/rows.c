@@ -77,7 +77,10 @@ static void find_loads(Lowering *lo, Rows *rows, Expr *x)
 }
 
 // What the prelude widens to f32, eight elements at a time.
-static bool has_wide(DType t) { return dtype_is_narrow_float(t) || (dtype_is_integer(t) && dtype_bits(t) <= 8); }
+static bool has_wide(DType t)
+{
+    return (dtype_is_narrow_float(t) && t != DTYPE_E8M0) || (dtype_is_integer(t) && dtype_bits(t) <= 8);
+}
 
 // f32 of a run's element, or of its i32.
 static const Expr *widened(const Expr *x)
