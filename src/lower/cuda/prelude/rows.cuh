@@ -199,3 +199,38 @@ DEVICE void widen_e2m1(float *f, const uint32_t *w, int part)
         f[i] = __uint_as_float((x << 28 & 0x80000000u) | (x << 22 & 0x01c00000u)) * 0x1p126f;
     }
 }
+
+// ---- codes of less than a byte as bytes: sixteen from element 16 * part on
+
+// Fields of BITS at the foot of each byte; of signed ones the sign is spread over the byte.
+template <int BITS, bool SIGNED> DEVICE uint32_t byte_fields(uint32_t w)
+{
+    const uint32_t x = w & ((1u << BITS) - 1) * 0x01010101u;
+    return SIGNED ? x | (x & (1u << (BITS - 1)) * 0x01010101u) * ((1u << (9 - BITS)) - 2) : x;
+}
+template <bool SIGNED> DEVICE void bytes_of_4(uint32_t *to, const uint32_t *w, int part)
+{
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t even = byte_fields<4, SIGNED>(w[2 * part + i]), odd = byte_fields<4, SIGNED>(w[2 * part + i] >> 4);
+        to[2 * i] = __byte_perm(even, odd, 0x5140);
+        to[2 * i + 1] = __byte_perm(even, odd, 0x7362);
+    }
+}
+template <bool SIGNED> DEVICE void bytes_of_2(uint32_t *to, const uint32_t *w, int part)
+{
+    uint32_t field[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) field[i] = byte_fields<2, SIGNED>(w[part] >> 2 * i);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const uint32_t low = __byte_perm(field[0], field[1], half ? 0x7362 : 0x5140);
+        const uint32_t high = __byte_perm(field[2], field[3], half ? 0x7362 : 0x5140);
+        to[2 * half] = __byte_perm(low, high, 0x5410);
+        to[2 * half + 1] = __byte_perm(low, high, 0x7632);
+    }
+}
+DEVICE void bytes_i4(uint32_t *to, const uint32_t *w, int part) { bytes_of_4<true>(to, w, part); }
+DEVICE void bytes_u4(uint32_t *to, const uint32_t *w, int part) { bytes_of_4<false>(to, w, part); }
+DEVICE void bytes_i2(uint32_t *to, const uint32_t *w, int part) { bytes_of_2<true>(to, w, part); }
+DEVICE void bytes_u2(uint32_t *to, const uint32_t *w, int part) { bytes_of_2<false>(to, w, part); }

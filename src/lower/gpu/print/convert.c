@@ -136,13 +136,28 @@ static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *c
     emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
 }
 
+// Sixteen elements of a byte.
+static void widen_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *const *each, int part)
+{
+    Var *const bytes = emit_array(pr, DTYPE_U32, "bytes", 4);
+    (void)each;
+    emit_call(pr, arena_printf(pr->arena, "bytes_%s", dtype_name(rows->runs[0].load->type)), 3, var_of(pr, bytes),
+              var_of(pr, raw[0]), i32_const(pr, part));
+    Expr *words[4];
+    for (int w = 0; w < COUNT(words); w++) words[w] = expr_index(pr->arena, bytes, i32_const(pr, w));
+    emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
+}
+
 void convert_set(Printer *pr, const Rows *rows, const Set *set, int from, int units)
 {
     Columns block;
+    const int piece = rows->is_bytes ? 2 * PIECE : PIECE;
     for (int u = 0; u < units; u++)
-        for (int part = 0; part < rows->unit / PIECE; part++) {
-            begin_columns(pr, rows, &block, (from + u) * 4 * rows->unit + part * PIECE);
-            (rows->factor ? multiply_piece : convert_piece)(pr, rows, set->raw[u], set->each[u], part);
+        for (int part = 0; part < rows->unit / piece; part++) {
+            begin_columns(pr, rows, &block, (from + u) * 4 * rows->unit + part * piece);
+            (rows->is_bytes ? widen_piece
+             : rows->factor ? multiply_piece
+                            : convert_piece)(pr, rows, set->raw[u], set->each[u], part);
             end_columns(pr, rows, &block);
         }
 }

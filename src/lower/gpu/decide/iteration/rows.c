@@ -136,11 +136,11 @@ static int choose_unit(Lowering *lo, const Rows *rows)
     return bytes ? PIECE_BYTES : PIECE;
 }
 
-// A 16-bit tile of whole panels.
+// A tile of 16 bits, or of i8, of whole panels.
 static bool takes_rows(const TileInfo *tile)
 {
     return tile && tile->storage == TILE_IN_SHARED && tile->wants_panels && tile->buffer->hint == HINT_NONE &&
-           dtype_bits(tile->buffer->type) == 16 && tile->buffer->rank == 2;
+           (dtype_bits(tile->buffer->type) == 16 || tile->buffer->type == DTYPE_I8) && tile->buffer->rank == 2;
 }
 
 static bool uses_run(const Expr *x, const Run *run) { return expr_uses(x, run->wide) || expr_uses(x, run->element); }
@@ -181,6 +181,17 @@ static void find_factor(Rows *rows)
     }
 }
 
+// Bytes are made of smaller integers, four at a time, and of nothing else.
+static bool is_bytes(const Rows *rows)
+{
+    const Expr *const value = rows->value;
+    if (rows->n_runs != 1 || rows->n_each || value->kind != E_CONVERT || value->type != DTYPE_I8) return false;
+    const Expr *const code = value->convert.a;
+    const DType type = rows->runs[0].load->type;
+    return dtype_is_packed(type) && dtype_is_integer(type) && code->kind == E_VAR &&
+           code->var.var == rows->runs[0].element && rows->unit == PACKED_UNIT;
+}
+
 // What is stored, with the scalars that are declared before the store replaced by their values; NULL: one of them has
 // none that stays the same.
 static Expr *stored_value(Lowering *lo, const TileOp *let, const TileOp *store)
@@ -215,7 +226,8 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
     find_factor(rows);
     rows->unit = choose_unit(lo, rows);
-    return rows->n_columns % (4 * rows->unit) == 0;
+    rows->is_bytes = dtype_bits(tile_of_rows(lo, rows)->buffer->type) == 8;
+    return rows->n_columns % (4 * rows->unit) == 0 && (!rows->is_bytes || is_bytes(rows));
 }
 
 // ---- among the lanes
