@@ -234,7 +234,7 @@ static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t bloc
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
-    const int group = group_of(f, g->group), chunk = ops_on_cpu(call->ops) && group != 16 ? 32 : 16;
+    const int group = group_of(f, g->group), chunk = !ops_on_cpu(call->ops) ? 16 : k % group == 0 ? group : K_STEP;
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4;
