@@ -6,10 +6,10 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_void_p, pointer
+from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p, pointer
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._library import TYPE_NAMES, TYPES, Error, TensorStruct, build_options, check, error_of, lib, open_device
+from ._library import TYPE_NAMES, TYPES, Error, build_options, check, error_of, lib, open_device
 from ._program import _value_text
 from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspace
 
@@ -17,19 +17,22 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 # ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
 STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
-                      "workspace_bytes:z *a_scales *b_scales precision:e",
+                      "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias",
     "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
     "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
                             "weight_group:e exponent_offset:e",
-    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f",
-    "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
-    "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f",
-    "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
+    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f *sinks softcap:d",
+    "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
+                                  "*sinks softcap:d",
+    "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f *sinks softcap:d",
+    "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
+                                    "*sinks softcap:d",
     "kiln_attention_backward_args": "*q *k *v *out *lse *dout *dq *dk *dv ?causal ?deterministic scale:f workspace:p "
-                                    "workspace_bytes:z",
+                                    "workspace_bytes:z window:i *sinks *dsinks",
     "kiln_attention_backward_varlen_args": "*q *k *v *q_offsets *k_offsets max_keys:i *out *lse *dout *dq *dk *dv ?causal "
-                                           "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z",
-    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z",
+                                           "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z window:i "
+                                           "*sinks *dsinks",
+    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z softcap:d",
     "kiln_masked_decode_args":
         "*q *k *v *cache *table *lengths *out rotary:r workspace:p workspace_bytes:z *scales *cache2 ring:i max_length:i splits:i "
         "*q_bias *k_bias *v_bias *qkv_scales type:e *tasks *key_factors *value_factors *positions *prefix_lengths "
@@ -40,6 +43,13 @@ STRUCTS = {
         "*k_scales *v_scales splits:i scale:f workspace:p workspace_bytes:z",
     "kiln_paged_slots_args": "*table *lengths *q_offsets *slots *positions page_size:i",
     "kiln_paged_append_args": "*keys *values *slots *positions *k *v *k_scales *v_scales rotary:r trained_length:i",
+    "kiln_block_sparse_args": "*q *k *v *mask *list *counts *q_offsets *k_offsets max_queries:i max_keys:i *out *lse ?causal "
+                              "query_block:i key_block:i first_row:i scale:f workspace:p workspace_bytes:z",
+    "kiln_block_sparse_decode_args": "*q *k *v *table *lengths *mask *list *counts *out *lse key_block:i splits:i scale:f "
+                                     "workspace:p workspace_bytes:z",
+    "kiln_block_mask_args": "*scores *mask queries:i keys:i ?causal query_block:i key_block:i top:i threshold:d whole_rows:i",
+    "kiln_vertical_slash_estimate_args": "*q *k *vertical *slash scale:f workspace:p workspace_bytes:z",
+    "kiln_vertical_slash_args": "*q *k *v *vertical *slash *out scale:f workspace:p workspace_bytes:z",
     "kiln_mla_plan_args": "shape:s *lengths *topk_lengths *extra_topk_lengths memory:p memory_bytes:z",
     "kiln_mla_decode_args": "plan:l *q *cache *table *lengths *out *lse ?causal ?round_scales scale:f workspace:p "
                             "workspace_bytes:z",
@@ -49,7 +59,15 @@ STRUCTS = {
     "kiln_mla_append_args": "*keys *slots *cache",
     "kiln_mla_quantize_args": "*keys *slots *cache ?full_scales ?power_scales",
     "kiln_mla_dequantize_args": "*cache *slots *keys ?round_scales",
-    "kiln_mla_prefill_sparse_args": "*q *kv *indices *topk_lengths *sink *out *max_logits *lse scale:f ?base2",
+    "kiln_mla_decode_contiguous_args": "*q *q_rotary *cache *rotary_cache *lengths *out *lse splits:i scale:f workspace:p "
+                                       "workspace_bytes:z *scales",
+    "kiln_mla_prefill_sparse_args": "*q *kv *indices *topk_lengths *sink *out *max_logits *lse scale:f ?base2 *ends",
+    "kiln_indexer_logits_args": "*q *k *k_scales *weights *starts *ends *logits ?windows_alone",
+    "kiln_indexer_scores_args": "*q *k *k_scales *weights *scores",
+    "kiln_clean_logits_args": "*logits *starts *ends",
+    "kiln_topk_select_args": "*logits *starts *ends *indices",
+    "kiln_indexed_attention_args": "*index_q *index_k *index_scales *index_weights *starts *ends *q *kv *sink *out *max_logits *lse "
+                                   "*indices topk:i scale:f ?base2 rows:i workspace:p workspace_bytes:z",
     "kiln_norm_args": "*x *residual *weight *bias *out *sum *out_scale eps:d",
     "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward",
     "kiln_activate_args": "*gate *up *out activation:e",
@@ -97,7 +115,7 @@ class MlaShape(ctypes.Structure):
 
 
 class MlaPlanStruct(ctypes.Structure):
-    _fields_ = [("shape", MlaShape), ("parts", TensorStruct), ("firsts", TensorStruct)]
+    _fields_ = [("opaque", c_uint64 * 16)]
 
 
 _POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct))

@@ -164,6 +164,34 @@ class Attention(unittest.TestCase):
         near((k.reshape(-1, hkv, d)[slots] ** 2).sum(), (new ** 2).sum(), 1e-2)
 
 
+    def test_blocks_of_keys(self):
+        h, hkv, d, rows = 4, 2, 32, 32
+        q, k, v = normal(1, 64, h, d), normal(1, 64, hkv, d), normal(1, 64, hkv, d)
+        scores = normal(1, 1, 2, 2)
+        mask = ops.block_mask(scores, 64, 64, causal=True, query_block=rows, key_block=rows, top=2)
+        np.testing.assert_array_equal(mask[0, 0], [[1, 0], [1, 1]])
+        near(ops.block_sparse(q, k, v, mask=mask, causal=True, query_block=rows, key_block=rows), ops.attention(q, k, v, causal=True))
+        blocks, one = np.array([[[1, -1], [-1, 1]]], "i4"), np.array([64], "i4")
+        out, lse = ops.block_sparse_decode(q[:, -1], k, v, one, list=blocks, key_block=rows, return_lse=True)
+        expected, sums = attention(q[0, -1:], k[0, rows:], v[0, rows:])
+        near(out, expected), near(lse[0], sums[:, 0])
+
+    def test_columns_and_diagonals(self):
+        q, k, v = (normal(1, 100, h, 32).astype("f2") for h in (2, 1, 1))
+        vertical, slash = ops.vertical_slash_estimate(q, k, 100, 40)       # every column: all is seen
+        np.testing.assert_array_equal(vertical[0, 1], np.arange(100))
+        near(ops.vertical_slash(q, k, v, vertical, slash), ops.attention(q, k, v, causal=True), 3e-3)
+
+    def test_sinks(self):
+        q, k, v, dout, sinks = normal(1, 20, 4, 32), normal(1, 20, 2, 32), normal(1, 20, 2, 32), normal(1, 20, 4, 32), normal(4)
+        out, lse = ops.attention(q, k, v, window=8, sinks=sinks, return_lse=True)
+        gradients = ops.attention_backward(q, k, v, out, lse, dout, window=8, sinks=sinks)
+        share = np.exp(sinks[None, :, None] - lse)                         # of a row's weights
+        near(gradients[3], -(share * (out * dout).sum(3).transpose(0, 2, 1)).sum((0, 2)), 1e-3)
+        capped = ops.attention(q, k, v, softcap=1e4)
+        near(capped, ops.attention(q, k, v), 1e-3)
+
+
 class Latent(unittest.TestCase):
     def test_a_step_of_dense_decoding(self):
         batch, heads, page = 2, 16, 16
@@ -182,6 +210,16 @@ class Latent(unittest.TestCase):
             expected, sums = attention(q[b].astype("f4"), seen.astype("f4"), seen[..., :512].astype("f4"))
             near(out[b].astype("f4"), expected, 4e-3), near(lse[b], sums, 2e-3)
         np.testing.assert_array_equal(ops.mla_decode(plan, q, cache, table, lengths, return_lse=False), out)
+
+    def test_contiguous_caches(self):
+        lengths, heads, size = np.array([30, 7], "i4"), 16, 30
+        q, q_rotary, cache, rotary = (normal(*s).astype("f2") / 4 for s in ((2, heads, 512), (2, heads, 64), (2, size, 512), (2, size, 64)))
+        out, lse = ops.mla_decode_contiguous(q, q_rotary, cache, rotary, lengths=lengths)
+        for b, n in enumerate(lengths):
+            keys = np.concatenate([cache[b, :n], rotary[b, :n]], 1).astype("f4")[:, None]
+            queries = np.concatenate([q[b], q_rotary[b]], 1).astype("f4")[None]
+            expected, sums = attention(queries, keys, keys[..., :512])
+            near(out[b].astype("f4"), expected[0], 4e-3), near(lse[b], sums[:, 0], 2e-3)
 
     def test_lists_of_rows(self):
         rows, heads = normal(1, 32, 576).astype("f2"), 16
@@ -252,6 +290,36 @@ class Small(unittest.TestCase):
         out = ops.conv2d(image, taps, stride=2, pad=1)
         self.assertEqual(out.shape, (1, 3, 4, 16))
         near(out[0, 1, 1], np.einsum("yxc,yxcf->f", image[0, 1:4, 1:4], taps), 1e-4)
+
+    def test_indexed_attention(self):
+        queries, keys, heads, topk = 3, 40, 8, 8
+        code = np.array([0, 0x38, 0x40, 0xb8], "u1")                            # 0, 1, 2, -1 as e4m3
+        value = np.array([0, 1, 2, -1], "f4")
+        at_q, at_k = random.integers(0, 4, (queries, 8, 32)), random.integers(0, 4, (keys, 32))
+        q8, k8 = kiln.tensor(code[at_q], "e4m3"), kiln.tensor(code[at_k], "e4m3")
+        scales, weights = abs(normal(keys)) + 0.5, normal(queries, 8)
+        starts, ends = np.array([0, 5, 9], "i4"), np.array([keys, 30, 13], "i4")
+        logits = ops.indexer_logits(q8, k8, scales, weights, starts=starts, ends=ends)
+        expected = np.einsum("qhk,qh,k->qk", np.maximum(np.einsum("qhd,kd->qhk", value[at_q], value[at_k]), 0), weights, scales)
+        near(ops.indexer_scores(*(kiln.tensor(np.asarray(x)[None], "e4m3") for x in (q8, k8)), scales[None], weights[None])[0],
+             expected, 1e-4)
+        columns = np.arange(keys)
+        expected[(columns < starts[:, None]) | (columns >= ends[:, None])] = -np.inf
+        near(logits, expected, 1e-4)
+        dirty = np.where(np.isinf(expected), 7, expected).astype("f4")
+        np.testing.assert_array_equal(np.isinf(ops.clean_logits(dirty, starts=starts, ends=ends)), np.isinf(expected))
+        indices = ops.topk_select(logits, topk, starts=starts, ends=ends)
+        for row, taken, n in zip(np.asarray(logits), indices, (8, 8, 4)):
+            np.testing.assert_array_equal(taken[:n], np.sort(np.argsort(-row, kind="stable")[:n]))
+            self.assertTrue((taken[n:] == -1).all())
+        q, kv = (kiln.tensor((normal(*shape).view("u4") >> 16).astype("u2"), "bf16") for shape in ((queries, heads, 576), (keys, 576)))
+        chosen = np.zeros((queries, topk), "i4")
+        out, most, lse = ops.indexed_attention(q8, k8, scales, weights, q, kv, topk, starts=starts, ends=ends, indices=chosen)
+        np.testing.assert_array_equal(chosen, indices)
+        parts = ops.mla_prefill_sparse(q, kv, indices)
+        for got, part in zip((out, most, lse), parts):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(part))
+
 
 
 class Structs(unittest.TestCase):

@@ -4,11 +4,13 @@
 #include <kiln/kiln.h>
 #include <kiln/ops/attention.h>
 #include <kiln/ops/decode.h>
+#include <kiln/ops/deepseek.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
+#include <kiln/ops/sparse.h>
 
 #include <cstdio>
 #include <cstring>

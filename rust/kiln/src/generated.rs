@@ -257,6 +257,12 @@ pub struct AttentionBackwardArgs<'a> {
     pub deterministic: bool,
     /// `` as in the forward call ``
     pub scale: Option<f64>,
+    /// `` as in the forward call ``
+    pub window: i64,
+    /// `` in f32 [H], of the forward call; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` out f32 [H], the same bits every time; there if sinks are ``
+    pub dsinks: Option<&'a Tensor>,
 }
 
 impl AttentionBackwardArgs<'_> {
@@ -277,6 +283,9 @@ impl AttentionBackwardArgs<'_> {
             causal: self.causal,
             deterministic: self.deterministic,
             scale: number(self.scale, numbers),
+            window: self.window,
+            sinks: tensor(self.sinks, held),
+            dsinks: tensor(self.dsinks, held),
             ..Default::default()
         }
     }
@@ -317,6 +326,12 @@ pub struct AttentionBackwardVarlenArgs<'a> {
     pub max_queries: i64,
     /// `` as in the forward call ``
     pub scale: Option<f64>,
+    /// `` as in the forward call ``
+    pub window: i64,
+    /// `` in f32 [H], of the forward call; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` out f32 [H], the same bits every time; there if sinks are ``
+    pub dsinks: Option<&'a Tensor>,
 }
 
 impl AttentionBackwardVarlenArgs<'_> {
@@ -341,6 +356,9 @@ impl AttentionBackwardVarlenArgs<'_> {
             deterministic: self.deterministic,
             max_queries: self.max_queries,
             scale: number(self.scale, numbers),
+            window: self.window,
+            sinks: tensor(self.sinks, held),
+            dsinks: tensor(self.dsinks, held),
             ..Default::default()
         }
     }
@@ -367,6 +385,8 @@ pub struct AttentionDecodeArgs<'a> {
     pub splits: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionDecodeArgs<'_> {
@@ -384,6 +404,7 @@ impl AttentionDecodeArgs<'_> {
             lse: tensor(self.lse, held),
             splits: self.splits,
             scale: number(self.scale, numbers),
+            softcap: self.softcap,
             ..Default::default()
         }
     }
@@ -407,6 +428,10 @@ pub struct AttentionArgs<'a> {
     pub window: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionArgs<'_> {
@@ -423,6 +448,8 @@ impl AttentionArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
         }
     }
 }
@@ -446,6 +473,10 @@ pub struct AttentionKvpackedArgs<'a> {
     pub causal: bool,
     pub window: i64,
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionKvpackedArgs<'_> {
@@ -464,6 +495,8 @@ impl AttentionKvpackedArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
         }
     }
 }
@@ -486,6 +519,10 @@ pub struct AttentionQkvpackedArgs<'a> {
     pub causal: bool,
     pub window: i64,
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionQkvpackedArgs<'_> {
@@ -503,6 +540,8 @@ impl AttentionQkvpackedArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
         }
     }
 }
@@ -532,6 +571,10 @@ pub struct AttentionVarlenArgs<'a> {
     pub window: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionVarlenArgs<'_> {
@@ -551,6 +594,173 @@ impl AttentionVarlenArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
+        }
+    }
+}
+
+/// `kiln_block_mask_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockMaskArgs<'a> {
+    /// `` in f32 [B][HM][query blocks][key blocks], at most 16384 blocks of keys ``
+    pub scores: Option<&'a Tensor>,
+    /// `` out u8 of the same shape: 1 where a block is taken, of those that the causal mask leaves ``
+    pub mask: Option<&'a Tensor>,
+    /// `` S and SKV ``
+    pub queries: i64,
+    /// `` S and SKV ``
+    pub keys: i64,
+    pub causal: bool,
+    /// `` rows of a block; 0: 64 ``
+    pub query_block: i64,
+    /// `` rows of a block; 0: 64 ``
+    pub key_block: i64,
+    /// `` the blocks of the largest scores, so many in a row; among equals the first. 0: by threshold ``
+    pub top: i64,
+    /// `` with top = 0: the blocks with larger scores. A NaN is below all ``
+    pub threshold: f64,
+    /// `` the last blocks of queries take all that they see, so many ``
+    pub whole_rows: i64,
+}
+
+impl BlockMaskArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_mask_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_mask_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_mask_args>(),
+            scores: tensor(self.scores, held),
+            mask: tensor(self.mask, held),
+            queries: self.queries,
+            keys: self.keys,
+            causal: self.causal,
+            query_block: self.query_block,
+            key_block: self.key_block,
+            top: self.top,
+            threshold: self.threshold,
+            whole_rows: self.whole_rows,
+        }
+    }
+}
+
+/// `kiln_block_sparse_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockSparseArgs<'a> {
+    /// `` in [B][S][H][D]; with q_offsets [TQ][H][D]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][D]; with k_offsets [TK][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][DV]; with k_offsets [TK][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in u8, i8 or bool [B][HM][query blocks][key blocks]: not 0 where the block of queries takes the block of keys; or NULL, and a list ``
+    pub mask: Option<&'a Tensor>,
+    /// `` in i32 [B][HM][query blocks][places]: the numbers of the blocks that it takes, in any order; numbers that are no block (-1) count for nothing, and one twice counts once ``
+    pub list: Option<&'a Tensor>,
+    /// `` in i32 [B][HM][query blocks]: how many of its first places count; NULL: all ``
+    pub counts: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TQ, not decreasing; NULL: not packed ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TK, not decreasing; there if q_offsets is ``
+    pub k_offsets: Option<&'a Tensor>,
+    /// `` packed: rows of the longest sequence of queries, or more; rows past it are not computed ``
+    pub max_queries: i64,
+    /// `` packed: keys of the longest sequence of keys, or more; how large the workspace is depends on it ``
+    pub max_keys: i64,
+    /// `` out as q, of DV columns ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H][S], packed [H][TQ]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    pub causal: bool,
+    /// `` rows of a block; 0: 64 ``
+    pub query_block: i64,
+    /// `` rows of a block; 0: 64 ``
+    pub key_block: i64,
+    /// `` of the mask or list, that the first block of queries reads. (SKV - S) / query_block where it has a row for each block of keys ``
+    pub first_row: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl BlockSparseArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_sparse_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_sparse_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_sparse_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            mask: tensor(self.mask, held),
+            list: tensor(self.list, held),
+            counts: tensor(self.counts, held),
+            q_offsets: tensor(self.q_offsets, held),
+            k_offsets: tensor(self.k_offsets, held),
+            max_queries: self.max_queries,
+            max_keys: self.max_keys,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            query_block: self.query_block,
+            key_block: self.key_block,
+            first_row: self.first_row,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_block_sparse_decode_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockSparseDecodeArgs<'a> {
+    /// `` in [B][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D]; with a table [pages][page size][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][DV]; with a table [pages][page size][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B][pages per request]: key t is in slot t % (page size) of page table[b][t / (page size)]; a page holds whole blocks. NULL: the cache is contiguous ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [B]: keys of each request, clamped to what the cache has room for ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` in u8, i8 or bool [B][HKV][key blocks]: not 0 where a block is taken; or NULL, and a list ``
+    pub mask: Option<&'a Tensor>,
+    /// `` in i32 [B][HKV][places]: numbers of blocks, in any order, negative ones count for nothing, and none twice. Pages of blocks that are not taken are not read ``
+    pub list: Option<&'a Tensor>,
+    /// `` in i32 [B][HKV]: how many of its first places count; NULL: all ``
+    pub counts: Option<&'a Tensor>,
+    /// `` out [B][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` keys of a block, at most 256 here; 0: 64 ``
+    pub key_block: i64,
+    /// `` into how many shares the blocks are split, 1 to 65536; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl BlockSparseDecodeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_sparse_decode_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_sparse_decode_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_sparse_decode_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            mask: tensor(self.mask, held),
+            list: tensor(self.list, held),
+            counts: tensor(self.counts, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            key_block: self.key_block,
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            ..Default::default()
         }
     }
 }
@@ -654,6 +864,30 @@ impl CausalConvStepArgs<'_> {
             states: tensor(self.states, held),
             out: tensor(self.out, held),
             activation: self.activation as u32,
+        }
+    }
+}
+
+/// `kiln_clean_logits_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CleanLogitsArgs<'a> {
+    /// `` inout f32 [S][SKV] ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+}
+
+impl CleanLogitsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_clean_logits_args {
+        let _ = (&numbers, &held);
+        sys::kiln_clean_logits_args {
+            struct_size: core::mem::size_of::<sys::kiln_clean_logits_args>(),
+            logits: tensor(self.logits, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
         }
     }
 }
@@ -894,6 +1128,12 @@ pub struct GemmArgs<'a> {
     /// `` in f32 [Z][N]; NULL: 1. Not with c of i32 or f64 ``
     pub b_scales: Option<&'a Tensor>,
     pub precision: Precision,
+    /// `` in as b; NULL: no pair. Not with c of i32 ``
+    pub up: Option<&'a Tensor>,
+    /// `` in f32 [Z][N]; NULL: 1 ``
+    pub up_scales: Option<&'a Tensor>,
+    /// `` in [N]; NULL: none ``
+    pub up_bias: Option<&'a Tensor>,
 }
 
 impl GemmArgs<'_> {
@@ -914,6 +1154,9 @@ impl GemmArgs<'_> {
             a_scales: tensor(self.a_scales, held),
             b_scales: tensor(self.b_scales, held),
             precision: self.precision as u32,
+            up: tensor(self.up, held),
+            up_scales: tensor(self.up_scales, held),
+            up_bias: tensor(self.up_bias, held),
             ..Default::default()
         }
     }
@@ -936,6 +1179,142 @@ impl HadamardArgs<'_> {
             struct_size: core::mem::size_of::<sys::kiln_hadamard_args>(),
             x: tensor(self.x, held),
             out: tensor(self.out, held),
+        }
+    }
+}
+
+/// `kiln_indexed_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexedAttentionArgs<'a> {
+    /// `` in e4m3 [S][HI][DI] ``
+    pub index_q: Option<&'a Tensor>,
+    /// `` in e4m3 [SKV][DI] ``
+    pub index_k: Option<&'a Tensor>,
+    /// `` in f32 [SKV] ``
+    pub index_scales: Option<&'a Tensor>,
+    /// `` in f32 [S][HI] ``
+    pub index_weights: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+    /// `` in bf16 [S][H][D]; D is 576 or 512 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in bf16 [SKV][D]: the first 512 values of a key are also its value ``
+    pub kv: Option<&'a Tensor>,
+    /// `` in f32 [H], as in kiln_mla_prefill_sparse_args; NULL: none ``
+    pub sink: Option<&'a Tensor>,
+    /// `` out bf16 [S][H][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [S][H]; NULL: not wanted; this and lse as in kiln_mla_prefill_sparse_args ``
+    pub max_logits: Option<&'a Tensor>,
+    /// `` out f32 [S][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` out i32 [S][topk]: the keys of each query; NULL: not wanted ``
+    pub indices: Option<&'a Tensor>,
+    /// `` keys of a query, 1 to 16384 ``
+    pub topk: i64,
+    /// `` of attention, > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+    /// `` as in kiln_mla_prefill_sparse_args ``
+    pub base2: bool,
+    /// `` queries at a time, rounded up to a multiple of 16; 0: 512, or more where the logits of these take less than 128 MiB ``
+    pub rows: i64,
+}
+
+impl IndexedAttentionArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexed_attention_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexed_attention_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexed_attention_args>(),
+            index_q: tensor(self.index_q, held),
+            index_k: tensor(self.index_k, held),
+            index_scales: tensor(self.index_scales, held),
+            index_weights: tensor(self.index_weights, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+            q: tensor(self.q, held),
+            kv: tensor(self.kv, held),
+            sink: tensor(self.sink, held),
+            out: tensor(self.out, held),
+            max_logits: tensor(self.max_logits, held),
+            lse: tensor(self.lse, held),
+            indices: tensor(self.indices, held),
+            topk: self.topk,
+            scale: number(self.scale, numbers),
+            base2: self.base2,
+            rows: self.rows,
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_indexer_logits_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexerLogitsArgs<'a> {
+    /// `` in e4m3 [S][HI][DI] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in e4m3 [SKV][DI] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in f32 [SKV]: what a key is multiplied by ``
+    pub k_scales: Option<&'a Tensor>,
+    /// `` in f32 [S][HI]; of either sign ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+    /// `` out f32 [S][SKV]: outside of the windows -infinity ``
+    pub logits: Option<&'a Tensor>,
+    /// `` outside of a query's window its logits may be left as they were, or be anything: for kiln_topk_select with the same windows, or kiln_clean_logits ``
+    pub windows_alone: bool,
+}
+
+impl IndexerLogitsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexer_logits_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexer_logits_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexer_logits_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            k_scales: tensor(self.k_scales, held),
+            weights: tensor(self.weights, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+            logits: tensor(self.logits, held),
+            windows_alone: self.windows_alone,
+        }
+    }
+}
+
+/// `kiln_indexer_scores_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexerScoresArgs<'a> {
+    /// `` in e4m3 [B][S][HI][DI] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in e4m3 [B][SKV][DI] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in f32 [B][SKV] ``
+    pub k_scales: Option<&'a Tensor>,
+    /// `` in f32 [B][S][HI] ``
+    pub weights: Option<&'a Tensor>,
+    /// `` out f32 [B][S][SKV] ``
+    pub scores: Option<&'a Tensor>,
+}
+
+impl IndexerScoresArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexer_scores_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexer_scores_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexer_scores_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            k_scales: tensor(self.k_scales, held),
+            weights: tensor(self.weights, held),
+            scores: tensor(self.scores, held),
         }
     }
 }
@@ -1327,6 +1706,52 @@ impl MlaAppendArgs<'_> {
     }
 }
 
+/// `kiln_mla_decode_contiguous_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaDecodeContiguousArgs<'a> {
+    /// `` in bf16 or f16 [B][H][512] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [B][H][64] ``
+    pub q_rotary: Option<&'a Tensor>,
+    /// `` in as q, or e4m3 [B][S][512]; here and in rotary_cache a dimension of 1 for the key head may stand before the last one ``
+    pub cache: Option<&'a Tensor>,
+    /// `` in as q [B][S][64] ``
+    pub rotary_cache: Option<&'a Tensor>,
+    /// `` in i32 [B]: keys of each request, the first ones; what comes after them is not looked at. One below 0 is 0, one past S is S. NULL: S ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out as q [B][H][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` into how many shares the keys are split, 1 to 65536; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(576) ``
+    pub scale: Option<f64>,
+    /// `` in f32 [B][S] or [B][S][1], with a cache of e4m3: what the latent values of a key are multiplied by, in f32, rounded once; NULL: 1 ``
+    pub scales: Option<&'a Tensor>,
+}
+
+impl MlaDecodeContiguousArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_decode_contiguous_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_decode_contiguous_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_decode_contiguous_args>(),
+            q: tensor(self.q, held),
+            q_rotary: tensor(self.q_rotary, held),
+            cache: tensor(self.cache, held),
+            rotary_cache: tensor(self.rotary_cache, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            scales: tensor(self.scales, held),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_mla_dequantize_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct MlaDequantizeArgs<'a> {
@@ -1377,6 +1802,8 @@ pub struct MlaPrefillSparseArgs<'a> {
     pub scale: Option<f64>,
     /// `` max_logits and lse in base 2, times log2(e), and lse -infinity for a row without keys: as FlashMLA returned them until 2026 ``
     pub base2: bool,
+    /// `` in i32 [S]: rows of kv from ends[s] on are masked for query s, as in causal attention over lists that may name later rows; NULL: none is ``
+    pub ends: Option<&'a Tensor>,
 }
 
 impl MlaPrefillSparseArgs<'_> {
@@ -1395,6 +1822,7 @@ impl MlaPrefillSparseArgs<'_> {
             lse: tensor(self.lse, held),
             scale: number(self.scale, numbers),
             base2: self.base2,
+            ends: tensor(self.ends, held),
         }
     }
 }
@@ -1754,6 +2182,101 @@ impl SoftmaxArgs<'_> {
     }
 }
 
+/// `kiln_topk_select_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct TopkSelectArgs<'a> {
+    /// `` in f32 [S][SKV] ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+    /// `` out i32 [S][topk]; topk is 1 to 16384 ``
+    pub indices: Option<&'a Tensor>,
+}
+
+impl TopkSelectArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_topk_select_args {
+        let _ = (&numbers, &held);
+        sys::kiln_topk_select_args {
+            struct_size: core::mem::size_of::<sys::kiln_topk_select_args>(),
+            logits: tensor(self.logits, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+            indices: tensor(self.indices, held),
+        }
+    }
+}
+
+/// `kiln_vertical_slash_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct VerticalSlashArgs<'a> {
+    /// `` in [B][S][H][D], at most 2^20 - 64 rows ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B][H][columns], ascending, none twice; numbers outside of 0 .. S-1 (-1) count for nothing, wherever they stand ``
+    pub vertical: Option<&'a Tensor>,
+    /// `` in i32 [B][H][diagonals], likewise; at most 4096 ``
+    pub slash: Option<&'a Tensor>,
+    /// `` out [B][S][H][D] ``
+    pub out: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl VerticalSlashArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_vertical_slash_args {
+        let _ = (&numbers, &held);
+        sys::kiln_vertical_slash_args {
+            struct_size: core::mem::size_of::<sys::kiln_vertical_slash_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            vertical: tensor(self.vertical, held),
+            slash: tensor(self.slash, held),
+            out: tensor(self.out, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_vertical_slash_estimate_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct VerticalSlashEstimateArgs<'a> {
+    /// `` in [B][S][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` out i32 [B][H][columns]: the columns with the largest sums of weights of the last 64 queries, the first 30 among them; ascending, -1 behind all there are ``
+    pub vertical: Option<&'a Tensor>,
+    /// `` out i32 [B][H][diagonals]: likewise, the nearest 30 among them ``
+    pub slash: Option<&'a Tensor>,
+    /// `` of the scores that the weights are made from, > 0; NULL: 1, as in the authors' program ``
+    pub scale: Option<f64>,
+}
+
+impl VerticalSlashEstimateArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_vertical_slash_estimate_args {
+        let _ = (&numbers, &held);
+        sys::kiln_vertical_slash_estimate_args {
+            struct_size: core::mem::size_of::<sys::kiln_vertical_slash_estimate_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            vertical: tensor(self.vertical, held),
+            slash: tensor(self.slash, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
 /// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`.
 impl Operators {
@@ -1875,6 +2398,48 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_block_mask`.
+    pub fn block_mask(&self, stream: &Stream, args: &BlockMaskArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_mask(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_block_sparse`.
+    pub fn block_sparse(&self, stream: &Stream, scratch: &mut Workspace, args: &BlockSparseArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_block_sparse_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_sparse(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_block_sparse_decode`.
+    pub fn block_sparse_decode(&self, stream: &Stream, scratch: &mut Workspace, args: &BlockSparseDecodeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_block_sparse_decode_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_sparse_decode(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_cast_fp8`.
     pub fn cast_fp8(&self, stream: &Stream, args: &CastFp8Args) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -1901,6 +2466,16 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_causal_conv_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_clean_logits`.
+    pub fn clean_logits(&self, stream: &Stream, args: &CleanLogitsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_clean_logits(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -1997,6 +2572,42 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_indexed_attention`.
+    pub fn indexed_attention(&self, stream: &Stream, scratch: &mut Workspace, args: &IndexedAttentionArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_indexed_attention_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexed_attention(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_indexer_logits`.
+    pub fn indexer_logits(&self, stream: &Stream, args: &IndexerLogitsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexer_logits(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_indexer_scores`.
+    pub fn indexer_scores(&self, stream: &Stream, args: &IndexerScoresArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexer_scores(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_layer_norm`.
     pub fn layer_norm(&self, stream: &Stream, args: &NormArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -2081,6 +2692,22 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_mla_append(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_decode_contiguous`.
+    pub fn mla_decode_contiguous(&self, stream: &Stream, scratch: &mut Workspace, args: &MlaDecodeContiguousArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mla_decode_contiguous_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_decode_contiguous(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -2213,6 +2840,48 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_topk_select`.
+    pub fn topk_select(&self, stream: &Stream, args: &TopkSelectArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_topk_select(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_vertical_slash`.
+    pub fn vertical_slash(&self, stream: &Stream, scratch: &mut Workspace, args: &VerticalSlashArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_vertical_slash_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_vertical_slash(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_vertical_slash_estimate`.
+    pub fn vertical_slash_estimate(&self, stream: &Stream, scratch: &mut Workspace, args: &VerticalSlashEstimateArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_vertical_slash_estimate_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_vertical_slash_estimate(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
