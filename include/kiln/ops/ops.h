@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, decode.h, gemm.h, mla.h, nn.h,
- * paged.h and recurrent.h.
+ * nsa.h, paged.h and recurrent.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
  *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);
