@@ -42,6 +42,9 @@ STRUCTS = {
     "kiln_nsa_choose_args":
         "*q *k *v *pool_k *pool_v *offsets sequences:i max_tokens:i *out *lse *block_indices block_size:i initial_blocks:i "
         "local_blocks:i scale:f workspace:p workspace_bytes:z",
+    "kiln_nsa_compressed_backward_args":
+        "*q *k *v *out *lse *dout *pool_k *pool_v *offsets sequences:i max_tokens:i *dq *dk *dv *dpool_k *dpool_v block_size:i "
+        "scale:f workspace:p workspace_bytes:z",
     "kiln_nsa_selected_args":
         "*q *k *v *block_indices *block_counts *offsets sequences:i max_tokens:i *out *lse block_size:i scale:f workspace:p "
         "workspace_bytes:z",

@@ -32,8 +32,8 @@ __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "atte
            "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
            "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots",
-           "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_decode", "nsa_forward", "nsa_selected",
-           "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots", "rms_norm",
+           "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode", "nsa_forward",
+           "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots", "rms_norm",
            "rotary_embedding", "softmax"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
@@ -409,6 +409,28 @@ def nsa_choose(q: Array, k: Array, v: Array, blocks: int = 16, out: Optional[Arr
              local_blocks=local_blocks, scale=scale)
     call.run(stream)
     return (out, block_indices, lse) if wanted else (out, block_indices)
+
+
+def nsa_compressed_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array,
+                            dq: Optional[Array] = None, dk: Optional[Array] = None, dv: Optional[Array] = None,
+                            dpool_k: Optional[Array] = None, dpool_v: Optional[Array] = None, *,
+                            pool_k: Optional[Array] = None, pool_v: Optional[Array] = None,
+                            offsets: Optional[Array] = None, sequences: int = 0, max_tokens: int = 0,
+                            block_size: int = 0, scale: Optional[float] = None, stream: Any = None) -> Any:
+    """Gradients of the compressed branch of `nsa_choose`, whose out and lse these are; dout is the gradient of out, before any gate.
+    Returns (dq, dk, dv, dpool_k, dpool_v), the last two f32 [HKV][block size], None where there are no weights."""
+    call = Call("kiln_nsa_compressed_backward", "kiln_nsa_compressed_backward_args", q=q, k=k, v=v, out=out, lse=lse,
+                dout=dout, pool_k=pool_k, pool_v=pool_v, offsets=offsets)
+    dq = call.output("dq", dq, call.extents("q", 3), call.type_of("q"))
+    dk = call.output("dk", dk, call.extents("k", 3), call.type_of("q"))
+    dv = call.output("dv", dv, call.extents("v", 3), call.type_of("q"))
+    if pool_k is not None:
+        dpool_k = call.output("dpool_k", dpool_k, call.extents("pool_k", 2), "f32")
+    if pool_v is not None:
+        dpool_v = call.output("dpool_v", dpool_v, call.extents("pool_v", 2), "f32")
+    call.set(sequences=sequences, max_tokens=max_tokens, block_size=block_size, scale=scale)
+    call.run(stream)
+    return dq, dk, dv, dpool_k, dpool_v
 
 
 def nsa_selected(q: Array, k: Array, v: Array, block_indices: Array, out: Optional[Array] = None,

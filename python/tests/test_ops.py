@@ -176,6 +176,9 @@ class Attention(unittest.TestCase):
         fused = ops.nsa_selected_backward(q, k, v, selected, lse, ds, blocks, block_size=size, fused=True)
         for x, y in zip(exact, fused):
             near(x, y, 1e-2)
+        cq, ck, cv, pk, pv = ops.nsa_compressed_backward(q, k, v, compressed, sums, dc, block_size=size)
+        self.assertEqual((cq.shape, ck.shape, cv.shape, pk, pv), (q.shape, k.shape, v.shape, None, None))
+        near(ck[:size], ck[:1].repeat(size, 0)), near(ck[80:], 0 * ck[80:])     # spread by the mean; a block not full is not seen
         last = ops.nsa_decode(q[-1:], k[None], v[None], blocks[-1:], block_size=size)
         near(last, selected[-1:], 3e-3)
 

@@ -301,6 +301,78 @@ kiln_status kiln_nsa_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_c
     return status ? status : run(&call, stream, CHOOSE_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
+// ---- gradients of the compressed branch
+
+enum { COMPRESSED_OFFSETS = 8, POOLED_ROWS = 64, PARTS_MOST = 16, PART_TOKENS = 512 };
+
+// Shares of the tokens, so that every processor has one; each leaves the gradients of all pooled rows.
+static int64_t choose_parts(const Call *call, const Shape *s)
+{
+    const int64_t rows = s->longest / s->block, tiles = (rows + POOLED_ROWS - 1) / POOLED_ROWS;
+    const int64_t instances = tiles * call_extent(call, "HKV") * s->sequences, most = s->longest / PART_TOKENS;
+    const int64_t wanted = instances > 0 ? (2 * ops_processors(call->ops) + instances - 1) / instances : 1;
+    const int64_t parts = wanted < most ? wanted : most;
+    return parts < 1 ? 1 : parts < PARTS_MOST ? parts : PARTS_MOST;
+}
+
+static kiln_status prepare_compressed(Call *call, const kiln_nsa_compressed_backward_args *a, Shape *s)
+{
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "q",       a->q,       TYPES_16,      "Q[T][H][D]" },
+        { IN,           "k",       a->k,       0,             "K[T][HKV][D]" },
+        { IN,           "v",       a->v,       0,             "V[T][HKV][DV]" },
+        { IN,           "out",     a->out,     0,             "O[T][H][DV]" },
+        { IN,           "lse",     a->lse,     1 << KILN_F32, "[T][H]" },
+        { IN,           "dout",    a->dout,    0,             "dO[T][H][DV]" },
+        { IN_OPTIONAL,  "pool_k",  a->pool_k,  1 << KILN_F32, "[HKV][BS]" },
+        { IN_OPTIONAL,  "pool_v",  a->pool_v,  1 << KILN_F32, "[HKV][BS]" },
+        { IN_OPTIONAL,  "offsets", a->offsets, 1 << KILN_I32, "[N + 1]" },
+        { OUT,          "dq",      a->dq,      0,             "dQ[T][H][D]" },
+        { OUT,          "dk",      a->dk,      0,             "dK[T][HKV][D]" },
+        { OUT,          "dv",      a->dv,      0,             "dV[T][HKV][DV]" },
+        { OUT_OPTIONAL, "dpool_k", a->dpool_k, 1 << KILN_F32, "[HKV][BS]" },
+        { OUT_OPTIONAL, "dpool_v", a->dpool_v, 1 << KILN_F32, "[HKV][BS]" },
+    };
+    // clang-format on
+    static_assert(COMPRESSED_OFFSETS == 8, "its place in the table");
+    kiln_status status = bind_block(call, a->block_size, s);
+    if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = check_heads(call, a->scale, s);
+    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, s);
+    if (!status)
+        status =
+            call_kernel(call, "nsa/compress_backward.tile", "nsa_compressed_backward",
+                        "T=%s, D=%d, DV=%d, G=%d, BS=%d%s%s%s%s%s", name_of(a->q), size_of(call, "D"),
+                        size_of(call, "DV"), s->group, s->block, LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"),
+                        LACKS(a->offsets, "Offset"), LACKS(a->dpool_k, "dPoolK"), LACKS(a->dpool_v, "dPoolV"));
+    if (status) return status;
+    add_sequences(call, s);
+    call_add(call, KILN_INT(choose_parts(call, s)));
+    call_add(call, KILN_FLOAT(s->scale));
+    return KILN_OK;
+}
+
+kiln_status kiln_nsa_compressed_backward_workspace_size(kiln_ops *ops, const kiln_nsa_compressed_backward_args *a,
+                                                        size_t *bytes)
+{
+    Call call;
+    Shape s;
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_nsa_compressed_backward_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_compressed(&call, a, &s);
+    return status ? status : size(&call, COMPRESSED_OFFSETS, &s, bytes);
+}
+
+kiln_status kiln_nsa_compressed_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_compressed_backward_args *a)
+{
+    Call call;
+    Shape s;
+    kiln_status status = call_begin(&call, "kiln_nsa_compressed_backward", ops, a, sizeof *a);
+    if (!status) status = prepare_compressed(&call, a, &s);
+    return status ? status : run(&call, stream, COMPRESSED_OFFSETS, &s, a->workspace, a->workspace_bytes);
+}
+
 // ---- the selected branch
 
 enum { SELECTED_OFFSETS = 5, BACKWARD_OFFSETS = 8 };

@@ -145,6 +145,7 @@ static void sizes_of_native_sparse_arguments(void **state)
 {
     CHECK_CALL(kiln_nsa_args, kiln_nsa_forward);
     CHECK_CALL(kiln_nsa_choose_args, kiln_nsa_choose);
+    CHECK_CALL(kiln_nsa_compressed_backward_args, kiln_nsa_compressed_backward);
     CHECK_CALL(kiln_nsa_selected_args, kiln_nsa_selected_forward);
     CHECK_CALL(kiln_nsa_selected_backward_args, kiln_nsa_selected_backward);
     CHECK_CALL(kiln_nsa_combine_args, kiln_nsa_combine);
@@ -152,6 +153,7 @@ static void sizes_of_native_sparse_arguments(void **state)
     CHECK_CALL(kiln_nsa_decode_args, kiln_nsa_decode);
     CHECK_WORKSPACE(kiln_nsa_args, kiln_nsa_forward_workspace_size);
     CHECK_WORKSPACE(kiln_nsa_choose_args, kiln_nsa_choose_workspace_size);
+    CHECK_WORKSPACE(kiln_nsa_compressed_backward_args, kiln_nsa_compressed_backward_workspace_size);
     CHECK_WORKSPACE(kiln_nsa_selected_args, kiln_nsa_selected_forward_workspace_size);
     CHECK_WORKSPACE(kiln_nsa_selected_backward_args, kiln_nsa_selected_backward_workspace_size);
     CHECK_WORKSPACE(kiln_nsa_decode_args, kiln_nsa_decode_workspace_size);

@@ -235,6 +235,59 @@ static void chosen_blocks(void **state)
     compare("block_indices", chosen, expected[8].tensor);
 }
 
+// With the rows of the choice, and gradients of the weights.
+static void compressed_gradients(void **state)
+{
+    const Case c = { KILN_BF16, KILN_F32, 150, 2, 4, 64, 32, 16, 4, 0, 0, false, true, true };
+    const Inputs x = inputs_of(&c);
+    Array *const chosen = ARRAY(KILN_I32, 150, 2, 4), *const dout = drawn(ARRAY(c.type, 150, 8, 32), -1, 1);
+    kiln_nsa_choose_args choose = { .q = of(x.q),
+                                    .k = of(x.k),
+                                    .v = of(x.v),
+                                    .pool_k = of(x.pools[0]),
+                                    .pool_v = of(x.pools[1]),
+                                    .offsets = of(x.offsets),
+                                    .out = of(x.out),
+                                    .lse = of(x.lse),
+                                    .block_indices = of(chosen),
+                                    .block_size = 16 };
+    RUN(kiln_nsa_choose, choose);
+    array_fetch(x.out);
+    array_fetch(x.lse);
+    Array *const out[] = { ARRAY(c.type, 150, 8, 64), ARRAY(c.type, 150, 2, 64), ARRAY(c.type, 150, 2, 32),
+                           ARRAY(KILN_F32, 2, 16), ARRAY(KILN_F32, 2, 16) };
+    kiln_nsa_compressed_backward_args args = { .q = of(x.q),
+                                               .k = of(x.k),
+                                               .v = of(x.v),
+                                               .out = of(x.out),
+                                               .lse = of(x.lse),
+                                               .dout = of(dout),
+                                               .pool_k = of(x.pools[0]),
+                                               .pool_v = of(x.pools[1]),
+                                               .offsets = of(x.offsets),
+                                               .max_tokens = LONGEST,
+                                               .dq = of(out[0]),
+                                               .dk = of(out[1]),
+                                               .dv = of(out[2]),
+                                               .dpool_k = of(out[3]),
+                                               .dpool_v = of(out[4]),
+                                               .block_size = 16 };
+    RUN(kiln_nsa_compressed_backward, args);
+    kiln_arg expected[18] = { host(x.q),  host(x.k),        host(x.v),        host(x.out),    host(x.lse),
+                              host(dout), host(x.pools[0]), host(x.pools[1]), host(x.offsets) };
+    const kiln_tensor *results[5];
+    for (int i = 0; i < 5; i++) expected[9 + i] = KILN_TENSOR(results[i] = host_result(out[i]));
+    expected[14] = KILN_INT(PACKED), expected[15] = KILN_INT(LONGEST), expected[16] = KILN_INT(1);
+    expected[17] = KILN_FLOAT(scale_of(&c));
+    run_reference("nsa/compress_backward.tile", "nsa_compressed_backward", "T=f32, D=64, DV=32, G=4, BS=16", expected,
+                  18);
+    for (int i = 0; i < 5; i++) {
+        array_fetch(out[i]);
+        assert_close(i < 3 ? "a gradient" : "a gradient of weights", out[i], numbers(results[i]),
+                     i < 3 ? close_to : (Tolerance){ 0.1, 2e-2, 5e-4 });
+    }
+}
+
 // ---- the selected branch
 
 typedef struct Gradients {
@@ -504,10 +557,15 @@ static void nothing_to_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(wholes, free_arrays),         cmocka_unit_test_teardown(defaults, free_arrays),
-        cmocka_unit_test_teardown(chosen_blocks, free_arrays),  cmocka_unit_test_teardown(selected, free_arrays),
-        cmocka_unit_test_teardown(combined, free_arrays),       cmocka_unit_test_teardown(decoding, free_arrays),
-        cmocka_unit_test_teardown(nothing_to_do, free_arrays),  cmocka_unit_test_teardown(refused, free_arrays),
+        cmocka_unit_test_teardown(wholes, free_arrays),
+        cmocka_unit_test_teardown(defaults, free_arrays),
+        cmocka_unit_test_teardown(chosen_blocks, free_arrays),
+        cmocka_unit_test_teardown(compressed_gradients, free_arrays),
+        cmocka_unit_test_teardown(selected, free_arrays),
+        cmocka_unit_test_teardown(combined, free_arrays),
+        cmocka_unit_test_teardown(decoding, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_do, free_arrays),
+        cmocka_unit_test_teardown(refused, free_arrays),
         cmocka_unit_test_teardown(refused_values, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

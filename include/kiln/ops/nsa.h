@@ -95,6 +95,36 @@ typedef struct kiln_nsa_choose_args {
 KILN_API kiln_status kiln_nsa_choose_workspace_size(kiln_ops *ops, const kiln_nsa_choose_args *args, size_t *bytes);
 KILN_API kiln_status kiln_nsa_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_choose_args *args);
 
+/* Gradients of the compressed branch, those of keys and values through the pooling. The choice of blocks has none. */
+typedef struct kiln_nsa_compressed_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   bf16 or f16 [T][H][D] */
+    const kiln_tensor *k;            /* in   as q [T][HKV][D] */
+    const kiln_tensor *v;            /* in   as q [T][HKV][DV] */
+    const kiln_tensor *out;          /* in   as q [T][H][DV]: of kiln_nsa_choose */
+    const kiln_tensor *lse;          /* in   f32 [T][H]: of kiln_nsa_choose */
+    const kiln_tensor *dout;         /* in   as q [T][H][DV]: the gradient of out, before any gate */
+    const kiln_tensor *pool_k;       /* in   f32 [HKV][BS]; NULL: the mean */
+    const kiln_tensor *pool_v;       /* in   f32 [HKV][BS]; NULL: the mean */
+    const kiln_tensor *offsets;      /* in   i32 [N + 1]; NULL: equal lengths */
+    int64_t sequences;               /* without offsets; 0: one */
+    int64_t max_tokens;              /* with offsets; 0: T */
+    const kiln_tensor *dq;           /* out  as q [T][H][D] */
+    const kiln_tensor *dk;           /* out  as q [T][HKV][D] */
+    const kiln_tensor *dv;           /* out  as q [T][HKV][DV] */
+    const kiln_tensor *dpool_k;      /* out  f32 [HKV][BS]; NULL: not wanted */
+    const kiln_tensor *dpool_v;      /* out  f32 [HKV][BS]; NULL: not wanted */
+    int64_t block_size;              /* BS; 0: 64 */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
+    void   *workspace;               /* kiln_nsa_compressed_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_nsa_compressed_backward_args;
+
+KILN_API kiln_status kiln_nsa_compressed_backward_workspace_size(kiln_ops *ops, const kiln_nsa_compressed_backward_args *args,
+                                                                 size_t *bytes);
+KILN_API kiln_status kiln_nsa_compressed_backward(kiln_ops *ops, kiln_stream *stream,
+                                                  const kiln_nsa_compressed_backward_args *args);
+
 /* ---- the selected branch, and its gradients */
 
 typedef struct kiln_nsa_selected_args {
