@@ -200,15 +200,32 @@ static kiln_status check_whole(Call *call, const kiln_nsa_args *a, Shape *s)
     return status;
 }
 
+// What goes with a branch that there is, or with lists that are made.
+static kiln_status check_branches(const Call *call, const kiln_nsa_args *a, int64_t *window, int64_t *local)
+{
+    static const char given[] = "'block_indices' are given";
+    kiln_status status = KILN_OK;
+    *local = a->local_blocks;
+    *window = !a->g_window ? 0 : a->window ? a->window : WINDOW_DEFAULT;
+    if (a->block_indices) {
+        status = check_unused(call, "initial_blocks", a->initial_blocks, given);
+        if (!status) status = check_unused(call, "local_blocks", a->local_blocks, given);
+        if (!status && !a->g_compressed && (a->pool_k || a->pool_v))
+            status = call_fail(call, KILN_BAD_ARGUMENT,
+                               "'%s' is given, but nothing is pooled: %s, and 'g_compressed' is null",
+                               a->pool_k ? "pool_k" : "pool_v", given);
+    }
+    if (!status) status = check_forced(call, a->initial_blocks, local, call_extent(call, "S"));
+    if (!status && a->g_window) status = check_range(call, "window", *window, 1, TOKENS_MOST);
+    if (!status && !a->g_window) status = check_unused(call, "window", a->window, "'g_window' is null");
+    return status;
+}
+
 static kiln_status prepare_whole(Call *call, const kiln_nsa_args *a, Shape *s)
 {
+    int64_t window, local;
     kiln_status status = check_whole(call, a, s);
-    int64_t local = a->local_blocks;
-    const int64_t window = a->g_window ? a->window ? a->window : WINDOW_DEFAULT : 0;
-    if (!status && a->block_indices) local = 1;
-    if (!status) status = check_forced(call, a->block_indices ? 0 : a->initial_blocks, &local, call_extent(call, "S"));
-    if (!status && a->g_window) status = check_range(call, "window", window, 1, TOKENS_MOST);
-    if (!status && !a->g_window) status = check_unused(call, "window", a->window, "'g_window' is null");
+    if (!status) status = check_branches(call, a, &window, &local);
     if (status) return status;
     status = call_kernel(call, "nsa/forward.tile", "nsa_forward",
                          "T=%s, TG=%s, D=%d, DV=%d, G=%d, BS=%d, S=%d, WINDOW=%d, MAXB=%d%s%s%s%s%s%s%s", name_of(a->q),
@@ -218,7 +235,7 @@ static kiln_status prepare_whole(Call *call, const kiln_nsa_args *a, Shape *s)
                          LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"), LACKS(a->offsets, "Offset"));
     if (status) return status;
     add_sequences(call, s);
-    call_add(call, KILN_INT(a->block_indices ? 0 : a->initial_blocks));
+    call_add(call, KILN_INT(a->initial_blocks));
     call_add(call, KILN_INT(local));
     call_add(call, KILN_FLOAT(s->scale));
     return KILN_OK;

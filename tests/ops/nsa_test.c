@@ -494,6 +494,10 @@ static void refused(void **state)
     REFUSED(CALL, a, a.blocks = 257, KILN_BAD_ARGUMENT, "'blocks' is 257, expected 0 to 256");
     REFUSED(CALL, a, a.block_indices = of(x.indices), KILN_BAD_ARGUMENT,
             "'blocks' is 4, expected 0: 'block_indices' says it");
+    REFUSED(CALL, a, (a.block_indices = of(x.indices), a.blocks = 0, a.local_blocks = 1), KILN_BAD_ARGUMENT,
+            "'local_blocks' is 1, expected 0: 'block_indices' are given");
+    REFUSED(CALL, a, (a.block_indices = of(x.indices), a.blocks = 0, a.g_compressed = NULL), KILN_BAD_ARGUMENT,
+            "'pool_k' is given, but nothing is pooled");
     REFUSED(CALL, a, a.local_blocks = 5, KILN_BAD_ARGUMENT,
             "0 'initial_blocks' and 5 'local_blocks' are more than the 4 of a list");
     REFUSED(CALL, a, a.initial_blocks = -1, KILN_BAD_ARGUMENT, "'initial_blocks' is -1, expected 0 to 256");

@@ -54,8 +54,8 @@ typedef struct kiln_nsa_args {
     const kiln_tensor *out;          /* out  as q [T][H][DV] */
     int64_t block_size;              /* BS; 0: 64 */
     int64_t blocks;                  /* S, without block_indices; 0: 16 */
-    int64_t initial_blocks;          /* as in kiln_nsa_choose_args */
-    int64_t local_blocks;            /* as in kiln_nsa_choose_args */
+    int64_t initial_blocks;          /* as in kiln_nsa_choose_args; without block_indices */
+    int64_t local_blocks;            /* as in kiln_nsa_choose_args; without block_indices */
     int64_t window;                  /* with g_window; 0: 512 */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     void   *workspace;               /* kiln_nsa_forward_workspace_size bytes */
