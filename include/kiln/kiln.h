@@ -70,7 +70,8 @@ KILN_API const char *kiln_status_name(kiln_status status);
 typedef enum kiln_type {
     KILN_F64 = 1, KILN_F32, KILN_TF32, KILN_F16, KILN_BF16, KILN_E4M3, KILN_E5M2, KILN_E2M1,
     KILN_I64, KILN_I32, KILN_I16, KILN_I8, KILN_I4, KILN_I2,
-    KILN_U64, KILN_U32, KILN_U16, KILN_U8, KILN_U4, KILN_U2, KILN_BOOL
+    KILN_U64, KILN_U32, KILN_U16, KILN_U8, KILN_U4, KILN_U2, KILN_BOOL,
+    KILN_E8M0                                                          /* a power of two, the scale of an MX block */
 } kiln_type;
 
 KILN_API const char *kiln_type_name(kiln_type type);                   /* "bf16" */
@@ -184,6 +185,12 @@ typedef struct kiln_build_options {
     bool check;                              /* trap accesses outside tiles, reads of undefined tiles, false asserts */
     int  arch;                               /* CUDA: 90 or 80; 0: the device's */
     const char *isa;                         /* CPU: a form (docs/operators.md): "avx512", "avx2", "portable"; NULL: the best */
+    const char *tuned;                       /* a file of `kiln tune`: values for build parameters that the bindings do not name,
+                                              * from the rows of this kernel and target whose given values are the other build
+                                              * values that are not defaults; NULL: none. Not of operators, which choose
+                                              * themselves */
+    const char *tuned_for;                   /* "M=4096, N=4096": of several rows the one whose launch values are nearest; NULL:
+                                              * the first */
 } kiln_build_options;
 
 /* Builds a kernel or operator for a device, or loads it from the cache, which needs no compiler.

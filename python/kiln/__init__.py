@@ -20,9 +20,10 @@ from ._library import Error, check as _check, lib as _lib, open_device as _open_
 from ._program import Kernel, Parameter, Program, kernel, load
 from ._tensor import Tensor, _native_stream, empty, tensor, wrap_stream as _wrap_stream
 from . import ops
+from ._command import bench, explain, run, test, tune
 
-__all__ = ["Error", "Kernel", "Parameter", "Program", "Tensor", "describe", "device_count", "empty", "kernel", "load", "ops",
-           "set_threads", "tensor", "wait"]
+__all__ = ["Error", "Kernel", "Parameter", "Program", "Tensor", "bench", "describe", "device_count", "empty", "explain", "kernel",
+           "load", "ops", "run", "set_threads", "tensor", "test", "tune", "wait"]
 
 
 def device_count(kind: str) -> int:

@@ -16,7 +16,8 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 # The fields of each struct after struct_size, in the header's order (python/tests/test_ops.py compares them): *x a tensor,
 # ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
 STRUCTS = {
-    "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p workspace_bytes:z",
+    "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
+                      "workspace_bytes:z *a_scales *b_scales precision:e",
     "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f",
     "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
     "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f",

@@ -41,7 +41,8 @@ class ParameterStruct(ctypes.Structure):
 
 
 class BuildOptions(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("check", c_bool), ("arch", c_int), ("isa", c_char_p)]
+    _fields_ = [("struct_size", c_size_t), ("check", c_bool), ("arch", c_int), ("isa", c_char_p),
+                ("tuned", c_char_p), ("tuned_for", c_char_p)]
 
 
 class ProgramOptions(ctypes.Structure):
@@ -159,5 +160,7 @@ def device_name(handle: Optional[int]) -> str:
     return lib.kiln_device_name(handle).decode() if handle else "cpu"
 
 
-def build_options(check_code: bool, arch: int, isa: Optional[str]) -> BuildOptions:
-    return BuildOptions(ctypes.sizeof(BuildOptions), check_code, arch, isa.encode() if isa else None)
+def build_options(check_code: bool, arch: int, isa: Optional[str], tuned: Optional[str] = None,
+                  tuned_for: Optional[str] = None) -> BuildOptions:
+    texts = [text.encode() if text else None for text in (isa, tuned, tuned_for)]
+    return BuildOptions(ctypes.sizeof(BuildOptions), check_code, arch, *texts)

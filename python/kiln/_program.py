@@ -60,7 +60,7 @@ class _Built:
 
     def __init__(self, kernel: "Kernel", device: Optional[str], bindings: str):
         made = c_void_p()
-        options = build_options(kernel._check, kernel._arch, kernel._isa)
+        options = build_options(kernel._check, kernel._arch, kernel._isa, kernel._tuned, kernel._tuned_for)
         self.handle = None
         check(lib.kiln_kernel_build(open_device(device) if device else None, kernel.program._handle, kernel.name.encode(),
                                     bindings.encode(), options, ctypes.byref(made)))
@@ -97,11 +97,12 @@ class Kernel:
     """
 
     def __init__(self, program: "Program", name: str, bindings: str, device: Optional[str], check: bool, arch: int,
-                 isa: Optional[str]):
+                 isa: Optional[str], tuned: Optional[str], tuned_for: Optional[str]):
         self.program = program
         self.name = name
         self.bindings = bindings                # "T=bf16, BM=128"
         self._device, self._check, self._arch, self._isa = device, check, arch, isa
+        self._tuned, self._tuned_for = tuned, tuned_for
         self._built: Dict[Tuple[Optional[str], FrozenSet[str]], _Built] = {}
         self._lock = threading.Lock()
 
@@ -264,7 +265,8 @@ class Program:
             lib.kiln_program_free(self._handle)
 
     def kernel(self, name: str, bindings: str = "", /, *, device: Optional[str] = None, check: bool = False, arch: int = 0,
-               isa: Optional[str] = None, **values: Any) -> Kernel:
+               isa: Optional[str] = None, tuned: Optional[Union[str, os.PathLike]] = None, tuned_for: Optional[str] = None,
+               **values: Any) -> Kernel:
         """The kernel or operator `name`, to be called.
 
         bindings  what is fixed when it is built, as text, "T=bf16, BM=128, LSE=none, M=4096, Q=strided", or as keywords:
@@ -273,11 +275,13 @@ class Program:
         check     traps accesses outside tiles, reads of undefined tiles, false asserts: slower
         arch      90 or 80: GPU code for that architecture; with no device at hand it can be looked at, not called
         isa       the form of CPU code: "avx512", "avx2", "portable"; None: the best of this machine
+        tuned     a file of `kiln tune`: values for build parameters that are not given; tuned_for: of its rows the one nearest
+                  to these launch values, as "M=64, N=4096"
 
         Nothing is built yet, so mistakes in `name` and bindings are found by the first call, or by `.build()`.
         """
         texts = [bindings] * bool(bindings) + ["%s=%s" % (key, _value_text(value)) for key, value in values.items()]
-        return Kernel(self, name, ", ".join(texts), device, check, arch, isa)
+        return Kernel(self, name, ", ".join(texts), device, check, arch, isa, os.fspath(tuned) if tuned else None, tuned_for)
 
     __getitem__ = kernel
 
@@ -308,7 +312,8 @@ _HEADS = re.compile(r"(?:^|[;}\s])(kernel|operator)\s+([A-Za-z_]\w*)\s*[<(]")
 
 
 def kernel(source: str, name: Optional[str] = None, bindings: str = "", /, *, folders: Sequence[Union[str, os.PathLike]] = (),
-           device: Optional[str] = None, check: bool = False, arch: int = 0, isa: Optional[str] = None, **values: Any) -> Kernel:
+           device: Optional[str] = None, check: bool = False, arch: int = 0, isa: Optional[str] = None,
+           tuned: Optional[Union[str, os.PathLike]] = None, tuned_for: Optional[str] = None, **values: Any) -> Kernel:
     """The kernel of a source text; `name` says which, if it has several. The rest is as for `Program.kernel`.
 
     Error: the source has mistakes (the message has the diagnostics). TypeError: it has several kernels, or none.
@@ -320,4 +325,5 @@ def kernel(source: str, name: Optional[str] = None, bindings: str = "", /, *, fo
             raise TypeError("kiln.kernel: the source has %s: name one" % (", ".join(names) if names else "no kernel"))
         name = names[0]
     program = Program((name if name.isidentifier() else "inline") + ".tile", source, folders)
-    return program.kernel(name, bindings, device=device, check=check, arch=arch, isa=isa, **values)
+    return program.kernel(name, bindings, device=device, check=check, arch=arch, isa=isa, tuned=tuned, tuned_for=tuned_for,
+                          **values)

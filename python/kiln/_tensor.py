@@ -219,8 +219,8 @@ def _make_capsule(tensor: Tensor, versioned: bool) -> Any:
 
 # Names of element types of PyTorch, and of NumPy with the types that ml_dtypes adds. Packed types have several elements in one.
 _NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3",
-          "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint64": "u64",
-          "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool"}
+          "float8_e5m2": "e5m2", "float8_e8m0fnu": "e8m0", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
+          "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool"}
 
 
 class _Torch:
@@ -301,7 +301,7 @@ class _NumPy:
         return empty(shape, type_name, device)
 
     def _dtype(self, name: str) -> Any:
-        if name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        if name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
             return self.numpy.dtype(name)
         more = sys.modules.get("ml_dtypes")     # where nobody has imported it, nobody expects its types
         return self.numpy.dtype(getattr(more, name)) if more else None
@@ -330,7 +330,7 @@ class _CuPy:
 
     def empty(self, shape: Sequence[int], type_name: str, device: str) -> Any:
         for name, kiln in _NAMES.items():
-            if kiln == type_name and TYPE_BITS[kiln] >= 8 and kiln not in ("bf16", "e4m3", "e5m2"):
+            if kiln == type_name and TYPE_BITS[kiln] >= 8 and kiln not in ("bf16", "e4m3", "e5m2", "e8m0"):
                 with self.cupy.cuda.Device(int(device[5:])):
                     return self.cupy.empty(shape, name)
         return empty(shape, type_name, device)

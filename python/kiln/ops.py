@@ -37,6 +37,7 @@ __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "atte
            "rotary_embedding", "softmax"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
+_PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
 
 
@@ -63,23 +64,29 @@ def _with_lse(out: Array, lse: Array, wanted: bool) -> Any:
 
 def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array] = None,
          residual: Optional[Array] = None, transpose_a: bool = False, transpose_b: bool = False,
-         activation: Optional[str] = None, scale: Optional[float] = None, type: Any = None, stream: Any = None) -> Any:
-    """c = activation(scale * a b + bias) + residual, a matrix product or a batch of them.
+         activation: Optional[str] = None, scale: Optional[float] = None, a_scales: Optional[Array] = None,
+         b_scales: Optional[Array] = None, precision: Optional[str] = None, type: Any = None, stream: Any = None) -> Any:
+    """c = activation(scale * a_scales[m] * b_scales[n] * a b + bias) + residual, a matrix product or a batch of them.
 
     a         [Z][M][K], with transpose_a [Z][K][M]; without a batch the first dimension is missing, in all tensors
-    b         [Z][K][N], with transpose_b [Z][N][K]; a and b: bf16, f16, f32 or e4m3, both the same
-    c         [Z][M][N]; None: allocated, with elements of `type`, None: those of a; bf16, f16, f32 or e4m3
+    b         [Z][K][N], with transpose_b [Z][N][K]; a and b: bf16, f16, f32, f64, i8, e4m3 or e5m2, both the
+              same or two of fp8
+    c         [Z][M][N]; None: allocated, with elements of `type`, None: those of a, of i8 i32; bf16, f16, f32, e4m3 or e5m2, of
+              i8 also i32, of f64 f64 alone
     bias      [N], residual [Z][M][N], both of c's type; or None
+    a_scales  f32 [Z][M], b_scales f32 [Z][N], or None; not with c of i32 or f64
+    precision of products of f32: None or "f32", "tf32", "tf32x3" (about as exact as f32, on tensor cores)
     activation: None, "relu", "gelu", "gelu_tanh" or "silu"; scale: None: 1
     Returns c.
     """
-    call = Call("kiln_gemm", "kiln_gemm_args", a=a, b=b, bias=bias, residual=residual)
+    call = Call("kiln_gemm", "kiln_gemm_args", a=a, b=b, bias=bias, residual=residual, a_scales=a_scales, b_scales=b_scales)
     left, right = call.tensors["a"].shape, call.tensors["b"].shape
     m = (left or (0,))[-1] if transpose_a else (left[-2:] or (0,))[0]
     n = (right[-2:] or (0,))[0] if transpose_b else (right or (0,))[-1]
-    c = call.output("c", c, left[:-2] + (m, n), type or call.type_of("a"))
+    c = call.output("c", c, left[:-2] + (m, n), type or ("i32" if call.type_of("a") == "i8" else call.type_of("a")))
     call.set(transpose_a=transpose_a, transpose_b=transpose_b,
-             activation=_choice("activation", activation, _ACTIVATIONS), scale=scale)
+             activation=_choice("activation", activation, _ACTIVATIONS), scale=scale,
+             precision=_choice("precision", precision, _PRECISIONS))
     call.run(stream)
     return c
 

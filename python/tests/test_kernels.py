@@ -285,7 +285,7 @@ class Tensors(unittest.TestCase):
     def test_types_of_structs_are_the_headers(self):
         self.assertEqual(ctypes.sizeof(kiln._library.TensorStruct), 160)
         self.assertEqual(list(kiln._library.TYPES)[:5], ["f64", "f32", "tf32", "f16", "bf16"])
-        self.assertEqual(len(kiln._library.TYPES), 21)
+        self.assertEqual(len(kiln._library.TYPES), 22)
 
 
 if __name__ == "__main__":

@@ -276,7 +276,7 @@ class Small(unittest.TestCase):
 class Structs(unittest.TestCase):
     """Each struct has the fields that its header says, in that order."""
 
-    KINDS = {"int64_t": "i", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_rotary_style": "e",
+    KINDS = {"int64_t": "i", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_precision": "e", "kiln_rotary_style": "e",
              "void *": "p", "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l"}
 
     def spelled(self, kind, name):

@@ -285,6 +285,12 @@ static bool find_math(Name name, MathFn *fn)
     return false;
 }
 
+bool is_builtin_math(Name name)
+{
+    MathFn fn;
+    return find_math(name, &fn);
+}
+
 bool is_builtin(Name name)
 {
     MathFn fn;

@@ -120,7 +120,7 @@ static bool bind_build_params(Checker *cx, const Decl *fn, const Ex *call, const
     bool ok = true;
     for (const BuildParam *build = fn->build; build; build = build->next, i++) {
         Value value = i < n ? explicit_values[i] : deduce(cx, fn, build, arguments);
-        if (i >= n && value.kind == VALUE_POISON && build->value) value = check_expression(cx, build->value);
+        if (i >= n && value.kind == VALUE_POISON && build->value) value = check_build_value(cx, build, build->value);
         else if (i >= n && value.kind == VALUE_POISON) {
             ok = check_error(cx, call->call.name_span, "the arguments do not tell '%s' of '%s'", build->name, fn->name);
             check_help(cx, call->call.name_span, "give it: %s<...>(...)", fn->name);
@@ -435,14 +435,15 @@ static int check_build_values(Checker *cx, const Decl *fn, const Ex *ex, Value *
 {
     int n = 0, wanted = 0;
     for (const BuildParam *build = fn->build; build; build = build->next) wanted++;
-    for (const Ex *value = ex->call.build; value; value = value->next) {
-        if (n == wanted) {
+    const BuildParam *build = fn->build;
+    for (const Ex *value = ex->call.build; value; value = value->next, build = build->next) {
+        if (!build) {
             *ok =
                 check_error(cx, value->span, "'%s' has %d build parameter%s", fn->name, wanted, wanted == 1 ? "" : "s");
             check_note(cx, fn->name_span, "declared here");
             break;
         }
-        values[n] = check_expression(cx, value);
+        values[n] = check_build_value(cx, build, value);
         *ok &= values[n++].kind != VALUE_POISON;
     }
     return n;
@@ -523,33 +524,41 @@ static Value call_extern(Checker *cx, const Decl *fn, const Ex *ex, bool is_stat
 
 // ---- names that are no function
 
-static Value report_unknown_function(Checker *cx, const Ex *ex)
+void report_no_function(Checker *cx, Name name, Span span)
 {
-    const Name name = ex->call.name;
     const char *candidates[512];
     int n = builtin_names(candidates, 128);
     for (int m = 0; m < cx->program->n_modules; m++)
         for (const Decl *decl = cx->program->modules[m]->decls; decl; decl = decl->next) {
             if ((decl->kind == DECL_FN || decl->kind == DECL_EXTERN) && n < 512) candidates[n++] = decl->name;
             if ((decl->kind == DECL_KERNEL || decl->kind == DECL_OPERATOR) && decl->name == name) {
-                check_error(cx, ex->span, "'%s' is %s: it is launched, not called", name,
+                check_error(cx, span, "'%s' is %s: it is launched, not called", name,
                             decl->kind == DECL_KERNEL ? "a kernel" : "an operator");
-                check_help(cx, ex->span, "kernels run in sequence in an operator");
-                return POISON;
+                check_help(cx, span, "kernels run in sequence in an operator");
+                return;
             }
         }
     const ForeignWord *const foreign = find_foreign(name);
-    check_error(cx, ex->call.name_span, "there is no function '%s'", name);
+    check_error(cx, span, "there is no function '%s'", name);
     const char *const near = foreign ? NULL : nearest_name(name, candidates, n);
-    if (foreign) check_help(cx, ex->call.name_span, "%s", foreign_advice(cx->arena, foreign));
-    if (near) check_help(cx, ex->call.name_span, "did you mean '%s'?", near);
-    return POISON;
+    if (foreign) check_help(cx, span, "%s", foreign_advice(cx->arena, foreign));
+    if (near) check_help(cx, span, "did you mean '%s'?", near);
 }
 
 Value check_call(Checker *cx, const Ex *ex, bool is_statement)
 {
-    const Decl *const fn = find_function(cx, ex->call.name);
-    if (!fn) return report_unknown_function(cx, ex);
+    const Name name = called_function(cx, ex->call.name);
+    if (is_builtin(name)) {
+        Ex call = *ex;
+        call.call.name = name;
+        return check_builtin(cx, &call, is_statement);
+    }
+    const Decl *const fn = find_function(cx, name);
+    if (!fn) {
+        const Entity *const entity = find_entity(cx, name);
+        if (!entity || entity->kind != ENTITY_POISON) report_no_function(cx, name, ex->call.name_span);
+        return POISON;
+    }
     const Value result = fn->kind == DECL_EXTERN ? call_extern(cx, fn, ex, is_statement) : call_function(cx, fn, ex);
     if (!is_statement && result.kind == VALUE_VOID) return FAIL(cx, ex->span, "'%s' returns no value", fn->name);
     return result;

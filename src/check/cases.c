@@ -98,7 +98,8 @@ static void add_label(Maker *m, const char *separator, const NamedValue *value, 
         return;
     }
     text_print(&m->label, "%s=", value->name);
-    if (binding->kind == BIND_FLOAT) text_print(&m->label, "%g", binding->real);
+    if (binding->kind == BIND_FN) text_print(&m->label, "%s", binding->function);
+    else if (binding->kind == BIND_FLOAT) text_print(&m->label, "%g", binding->real);
     else text_print(&m->label, "%lld", (long long)binding->integer);
 }
 
@@ -111,6 +112,11 @@ static bool bind_value(Maker *m, const NamedValue *named, Value v, DType type, B
         binding->kind = BIND_TYPE;
         binding->type = v.type;
         return type == DTYPE_NONE || check_error(m->cx, v.span, "'%s' is a number, not a type", named->name);
+    }
+    if (v.kind == VALUE_FUNCTION) {
+        binding->kind = BIND_FN;
+        binding->function = v.function;
+        return type == DTYPE_NONE || check_error(m->cx, v.span, "'%s' is a number, not a function", named->name);
     }
     if (v.kind != VALUE_SCALAR || !expr_is_const(v.expr))
         return check_error(m->cx, v.span, "the values of a check are constants, or computed from names before them");
@@ -133,7 +139,8 @@ static void each_value(Maker *m, const NamedValue *value, void (*with)(Maker *, 
         Entity *const names = m->cx->names;
         const Text label = m->label;
         const int n_build = m->n_build, n_launch = m->n_launch;
-        with(m, value, check_expression(m->cx, ex), value->next == NULL);
+        const BuildParam *const build = find_build(m->subject, value->name);
+        with(m, value, build ? check_build_value(m->cx, build, ex) : check_expression(m->cx, ex), value->next == NULL);
         m->cx->names = names;
         // The label grows by copying, so its earlier bytes are still those of this prefix.
         m->label.length = label.length;
@@ -563,7 +570,7 @@ static void make_defaults(Maker *m)
                                      build->name);
             return;
         }
-        declare_build_param(m->cx, build, check_expression(m->cx, build->value));
+        declare_build_param(m->cx, build, check_build_value(m->cx, build, build->value));
     }
     if (m->n_build > 0) text_print(&m->label, ">");
     make_launch(m, m->decl->values);
@@ -579,7 +586,8 @@ static void with_build(Maker *m, const NamedValue *value, Value v, bool is_last)
         return;
     }
     static const DType types[] = {
-        [BUILD_TYPE] = DTYPE_NONE, [BUILD_INT] = DTYPE_INT, [BUILD_BOOL] = DTYPE_BOOL, [BUILD_FLOAT] = DTYPE_F64
+        [BUILD_TYPE] = DTYPE_NONE, [BUILD_INT] = DTYPE_INT, [BUILD_BOOL] = DTYPE_BOOL, [BUILD_FLOAT] = DTYPE_F64,
+        [BUILD_FN] = DTYPE_NONE
     };
     Binding binding;
     const int errors = m->cx->errors;

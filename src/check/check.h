@@ -20,13 +20,14 @@ typedef struct Program {
 // A value given from outside: a build parameter, a shape symbol or scalar argument fixed when built; `none` for an
 // optional tensor that will be absent (those not named are present); `strided` for a tensor whose rows lie apart,
 // `unaligned` for one of any strides, as if it were declared strided.
-typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_NONE, BIND_STRIDED, BIND_UNALIGNED } BindKind;
+typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_FN, BIND_NONE, BIND_STRIDED, BIND_UNALIGNED } BindKind;
 typedef struct Binding {
     const char *name;
     BindKind kind;
     int64_t integer; // also bool
     double real;
     DType type;
+    const char *function; // its name in the program, or that of a built-in one
 } Binding;
 
 typedef struct CheckOptions {
@@ -40,6 +41,16 @@ typedef struct CheckOptions {
 Decl *program_find(const Program *program, DeclKind kind, const char *name); // NULL if there is none
 
 TileKernel *check_kernel(Program *program, const char *name, const CheckOptions *options);
+
+// ---- what `kiln tune` may try: of build parameters that have a list and are not bound, every choice, the defaults first
+typedef struct Tunings {
+    Binding **items; // each of n_values
+    int count, n_values;
+    int found; // more than count, if there are more than `most`
+    Binding *given; // bindings of build parameters without a list that differ from the default
+    int n_given;
+} Tunings;
+Tunings *check_tunings(Program *program, const char *name, const CheckOptions *options, int most); // NULL on error
 
 // ---- operators: kernels in sequence with temporaries
 typedef struct OperatorArg {

@@ -38,6 +38,7 @@ typedef enum {
     ENTITY_VALUE,    // stands for an expression: a build parameter, a constant, an unchanging scalar
     ENTITY_VARIABLE, // a scalar variable
     ENTITY_TYPE,
+    ENTITY_FUNCTION, // a build parameter that is a function
     ENTITY_BUFFER,  // tensor, tile or view
     ENTITY_ABSENT,  // an optional tensor that is not there
     ENTITY_UNBOUND, // a shape symbol that only an absent tensor would bind
@@ -54,6 +55,7 @@ struct Entity {
     bool is_constant; // VALUE declared const, or a build parameter: fits where it is stored
     Var *var;
     DType type;
+    Name function; // FUNCTION: of the program, or a built-in one
     Buffer *buffer;
     bool may_read, may_write;   // of buffers and variables, as their declaration says
     bool optional;              // uses stand under present()
@@ -69,6 +71,7 @@ typedef enum {
     VALUE_POISON,
     VALUE_SCALAR,
     VALUE_TYPE,   // bf16 in T == bf16
+    VALUE_FUNCTION, // silu in act<silu>(x)
     VALUE_TARGET, // cuda, cpu, TARGET
     VALUE_REGION, // a tile, tensor or slice of one
     VALUE_NONE,
@@ -86,7 +89,8 @@ typedef struct Value {
     Region region;  // REGION
     Entity *entity; // REGION, and SCALAR by its name: the name it was reached by
     const char *text;
-    int length; // TEXT and TARGET
+    int length;    // TEXT and TARGET
+    Name function; // FUNCTION
 } Value;
 
 // What can be assigned to: a variable, an element, or a region.
@@ -242,9 +246,13 @@ Value entity_value(Checker *cx, Entity *entity, Span span);
 Value check_name(Checker *cx, const Ex *ex);             // an EX_NAME, read
 DType resolve_type(Checker *cx, const TypeRef *ref);     // NONE after an error
 const Decl *find_function(const Checker *cx, Name name); // fn or extern
+Name called_function(Checker *cx, Name name);            // what a build parameter stands for; else the name itself
 bool check_build_count(Checker *cx, const Decl *decl);
 bool resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings, int n);
 const char *build_key(Checker *cx, const Decl *decl);
+Value check_function_name(Checker *cx, const Ex *ex); // VALUE_FUNCTION, if it is the name of one
+Value check_build_value(Checker *cx, const BuildParam *param, const Ex *ex);
+Value given_build_value(Checker *cx, const BuildParam *param); // by a binding; poison if none gives it
 void declare_build_param(Checker *cx, const BuildParam *param, Value value);
 bool is_bound_absent(Checker *cx, Name name);                        // a binding says `none`
 bool is_bound_strided(Checker *cx, Name name);                       // or `strided`
@@ -282,6 +290,7 @@ Expr *written_math(Checker *cx, DType type, MathFn fn, int n, Expr **args);
 
 // ---- built-in functions (builtins.c)
 bool is_builtin(Name name);
+bool is_builtin_math(Name name); // computes a number from numbers
 Value check_builtin(Checker *cx, const Ex *ex, bool is_statement);
 int builtin_names(const char **names, int max);
 
@@ -302,6 +311,7 @@ bool same_shape(Checker *cx, Span span, const Region *dst, const Region *src, co
 
 // ---- functions (calls.c)
 Value check_call(Checker *cx, const Ex *ex, bool is_statement);
+void report_no_function(Checker *cx, Name name, Span span);
 void check_return(Checker *cx, const St *st);
 
 // ---- who changes what (assigned.c)

@@ -82,9 +82,11 @@ static bool leaves_64_bits(Operator op, const Expr *a, const Expr *b, const Expr
 
 static Value compare_kinds(Checker *cx, Span span, Operator op, const Value *a, const Value *b)
 {
-    if (op != OP_EQ && op != OP_NE) return FAIL(cx, span, "types and targets compare with == and != only");
+    if (op != OP_EQ && op != OP_NE) return FAIL(cx, span, "types, functions and targets compare with == and != only");
     if (a->kind != b->kind) return FAIL(cx, span, "%s and %s do not compare", show_value(cx, a), show_value(cx, b));
-    const bool same = a->kind == VALUE_TYPE ? a->type == b->type : strcmp(a->text, b->text) == 0;
+    const bool same = a->kind == VALUE_TYPE       ? a->type == b->type
+                      : a->kind == VALUE_FUNCTION ? a->function == b->function
+                                                  : strcmp(a->text, b->text) == 0;
     return scalar_value(expr_bool(cx->arena, same == (op == OP_EQ)), span);
 }
 
@@ -106,12 +108,22 @@ static Value check_shift(Checker *cx, Span span, Operator op, Value a, Value b)
     return made_of_literals(cx, made(result, span, flexible), true);
 }
 
+static bool is_of_build(const Value *v)
+{
+    return v->kind == VALUE_TYPE || v->kind == VALUE_FUNCTION || v->kind == VALUE_TARGET;
+}
+
 static bool is_number(const Value *v) { return v->kind == VALUE_SCALAR; }
+
+static bool is_function_param(Checker *cx, const Ex *ex)
+{
+    return ex->kind == EX_NAME && called_function(cx, ex->name.name) != ex->name.name;
+}
 
 Value check_binary(Checker *cx, Span span, Operator op, Value a, Value b)
 {
     if (a.kind == VALUE_POISON || b.kind == VALUE_POISON) return POISON;
-    if (a.kind == VALUE_TYPE || a.kind == VALUE_TARGET || b.kind == VALUE_TYPE || b.kind == VALUE_TARGET)
+    if (is_of_build(&a) || is_of_build(&b))
         return compare_kinds(cx, span, op, &a, &b);
     if (is_number(&a) && is_number(&b) && needs_integers(op))
         for (int side = 0; side < 2; side++) {
@@ -304,10 +316,13 @@ Value check_expression(Checker *cx, const Ex *ex)
             check_help(cx, ex->span, "give it a fragment of its own: fragment f32 p[..][..] = a @ b;");
             return POISON;
         }
+        if (is_function_param(cx, ex->binary.a) || is_function_param(cx, ex->binary.b))
+            return check_binary(cx, ex->span, ex->binary.op, check_function_name(cx, ex->binary.a),
+                                check_function_name(cx, ex->binary.b));
         const Value a = check_expression(cx, ex->binary.a);
         return check_binary(cx, ex->span, ex->binary.op, a, check_expression(cx, ex->binary.b));
     case EX_SELECT: return check_select(cx, ex);
-    case EX_CALL: return is_builtin(ex->call.name) ? check_builtin(cx, ex, false) : check_call(cx, ex, false);
+    case EX_CALL: return check_call(cx, ex, false);
     case EX_SUBSCRIPT: return widen_read(cx, check_subscript(cx, ex));
     case EX_SET: return FAIL(cx, ex->span, "a list of values stands only in the values of a check");
     }

@@ -177,6 +177,9 @@ static void bind_build_value(Checker *cx, Bindings *bindings, const BuildParam *
     if (v.kind == VALUE_TYPE) {
         binding.kind = BIND_TYPE;
         binding.type = v.type;
+    } else if (v.kind == VALUE_FUNCTION) {
+        binding.kind = BIND_FN;
+        binding.function = v.function;
     } else if (v.kind == VALUE_SCALAR && v.expr->kind == E_INT) {
         binding.kind = BIND_INT;
         binding.integer = v.expr->integer.value;
@@ -196,7 +199,7 @@ static bool build_bindings(Checker *cx, const Decl *decl, const Ex *call, const 
     const Ex *given = call->call.build;
     for (const BuildParam *build = decl->build; build; build = build->next) {
         if (given) {
-            bind_build_value(cx, bindings, build, check_expression(cx, given), &ok);
+            bind_build_value(cx, bindings, build, check_build_value(cx, build, given), &ok);
             given = given->next;
             continue;
         }

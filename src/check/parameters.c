@@ -7,6 +7,7 @@ static const char *const kind_names[] = {
     [BUILD_INT] = "an integer",
     [BUILD_BOOL] = "true or false",
     [BUILD_FLOAT] = "a number",
+    [BUILD_FN] = "a function",
 };
 
 static const Binding *find_binding(Checker *cx, Name name, const Binding *bindings, int n)
@@ -19,6 +20,11 @@ static const Binding *find_binding(Checker *cx, Name name, const Binding *bindin
     return NULL;
 }
 
+static const Binding *find_value_binding(Checker *cx, Name name)
+{
+    return find_binding(cx, name, cx->options->bindings, cx->options->n_bindings);
+}
+
 // What the parameter stands for with this value; poison (reported) if the value is of another kind.
 static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
 {
@@ -28,6 +34,12 @@ static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
         if (value.kind == VALUE_TYPE) {
             entity.kind = ENTITY_TYPE;
             entity.type = value.type;
+            return entity;
+        }
+    } else if (param->kind == BUILD_FN) {
+        if (value.kind == VALUE_FUNCTION) {
+            entity.kind = ENTITY_FUNCTION;
+            entity.function = value.function;
             return entity;
         }
     } else if (value.kind == VALUE_SCALAR && expr_is_const(value.expr)) {
@@ -43,11 +55,39 @@ static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
             return entity;
         }
     }
-    if (value.kind == VALUE_SCALAR && !expr_is_const(value.expr))
+    if (param->kind != BUILD_FN && value.kind == VALUE_SCALAR && !expr_is_const(value.expr))
         check_error(cx, value.span, "the value of '%s' must be known when built", param->name);
     else
         check_error(cx, value.span, "'%s' is %s, not %s", param->name, kind_names[param->kind], show_value(cx, &value));
     return entity;
+}
+
+// Of the program, or one that computes a number from numbers. It changes no scalar, so that what a body assigns does not
+// depend on it.
+Value check_function_name(Checker *cx, const Ex *ex)
+{
+    if (ex->kind != EX_NAME) return check_expression(cx, ex);
+    const Name name = called_function(cx, ex->name.name);
+    const Decl *const fn = find_function(cx, name);
+    if (!fn && !is_builtin_math(name)) {
+        const Entity *const entity = find_entity(cx, name);
+        if (!entity && is_builtin(name))
+            check_error(cx, ex->span, "'%s' cannot be a build parameter: it computes no number from numbers", name);
+        else if (!entity) report_no_function(cx, name, ex->span);
+        return entity ? check_expression(cx, ex) : POISON;
+    }
+    for (const Param *param = fn ? fn->params : NULL; param; param = param->next)
+        if (!param->extents && (param->mode == MODE_OUT || param->mode == MODE_INOUT)) {
+            check_error(cx, ex->span, "'%s' changes a scalar, so it cannot be a build parameter", name);
+            check_note(cx, param->span, "here");
+            return POISON;
+        }
+    return (Value){ .kind = VALUE_FUNCTION, .span = ex->span, .function = name };
+}
+
+Value check_build_value(Checker *cx, const BuildParam *param, const Ex *ex)
+{
+    return param->kind == BUILD_FN ? check_function_name(cx, ex) : check_expression(cx, ex);
 }
 
 static Value binding_value(Checker *cx, const Binding *binding, Span span)
@@ -63,11 +103,21 @@ static Value binding_value(Checker *cx, const Binding *binding, Span span)
                         .expr = expr_float(cx->arena, DTYPE_F64, binding->real),
                         .flexible = true };
     case BIND_TYPE: return (Value){ .kind = VALUE_TYPE, .span = span, .type = binding->type };
+    case BIND_FN: {
+        const Ex name = { .kind = EX_NAME, .span = span, .name = { intern_text(cx->arena, binding->function) } };
+        return check_function_name(cx, &name);
+    }
     case BIND_NONE: return (Value){ .kind = VALUE_NONE, .span = span };
     case BIND_STRIDED:
     case BIND_UNALIGNED: break;
     }
     return POISON;
+}
+
+Value given_build_value(Checker *cx, const BuildParam *param)
+{
+    const Binding *const binding = find_value_binding(cx, param->name);
+    return binding ? binding_value(cx, binding, param->span) : POISON;
 }
 
 void declare_build_param(Checker *cx, const BuildParam *param, Value value)
@@ -91,7 +141,7 @@ bool resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings
         const Binding *const binding = find_binding(cx, param->name, bindings, n);
         Value value = POISON;
         if (binding) value = binding_value(cx, binding, param->span);
-        else if (param->value) value = check_expression(cx, param->value);
+        else if (param->value) value = check_build_value(cx, param, param->value);
         else {
             check_error(cx, param->span, "'%s' has no default and was given no value", param->name);
             check_help(cx, param->span, "give one when building: %s<%s=...>", decl->name, param->name);
@@ -100,11 +150,6 @@ bool resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings
         ok &= value.kind != VALUE_POISON;
     }
     return ok;
-}
-
-const Binding *find_value_binding(Checker *cx, Name name)
-{
-    return find_binding(cx, name, cx->options->bindings, cx->options->n_bindings);
 }
 
 static bool is_bound_to(Checker *cx, Name name, BindKind kind)
@@ -126,8 +171,8 @@ Expr *bound_constant(Checker *cx, Name name, Span span, DType type)
 {
     const Binding *const binding = find_value_binding(cx, name);
     if (!binding) return NULL;
-    if (binding->kind == BIND_TYPE) {
-        check_error(cx, span, "'%s' is a number, not a type", name);
+    if (binding->kind == BIND_TYPE || binding->kind == BIND_FN) {
+        check_error(cx, span, "'%s' is a number, not %s", name, binding->kind == BIND_TYPE ? "a type" : "a function");
         return NULL;
     }
     return convert_expr(cx, binding_value(cx, binding, span), type);
@@ -167,6 +212,7 @@ const char *build_key(Checker *cx, const Decl *decl)
         const Entity *const entity = find_entity(cx, param->name);
         text_print(&text, "%s", param == decl->build ? "<" : ",");
         if (entity && entity->kind == ENTITY_TYPE) text_print(&text, "%s", dtype_name(entity->type));
+        else if (entity && entity->kind == ENTITY_FUNCTION) text_print(&text, "%s", entity->function);
         else if (entity && entity->value) expr_print(&text, entity->value);
     }
     if (decl->build) text_print(&text, ">");

@@ -94,6 +94,7 @@ const char *show_value(Checker *cx, const Value *value)
     case VALUE_POISON: return "nothing";
     case VALUE_SCALAR: return value->flexible ? "a literal" : dtype_name(value->expr->type);
     case VALUE_TYPE: return arena_printf(cx->arena, "the type %s", dtype_name(value->type));
+    case VALUE_FUNCTION: return arena_printf(cx->arena, "the function %s", value->function);
     case VALUE_TARGET: return arena_printf(cx->arena, "the target %s", value->text);
     case VALUE_REGION: return show_region(cx, &value->region);
     case VALUE_NONE: return "none";

@@ -159,6 +159,12 @@ static Entity *find_declared(Checker *cx, Name name)
     return node ? node->entity : NULL;
 }
 
+Name called_function(Checker *cx, Name name)
+{
+    const Entity *const entity = find_declared(cx, name);
+    return entity && entity->kind == ENTITY_FUNCTION ? entity->function : name;
+}
+
 Entity *find_entity(Checker *cx, Name name)
 {
     Entity *const local = find_declared(cx, name);
@@ -272,6 +278,7 @@ Value entity_value(Checker *cx, Entity *entity, Span span)
         return (
             Value){ .kind = VALUE_SCALAR, .span = span, .expr = expr_var(cx->arena, entity->var), .entity = entity };
     case ENTITY_TYPE: return (Value){ .kind = VALUE_TYPE, .span = span, .type = entity->type };
+    case ENTITY_FUNCTION: return (Value){ .kind = VALUE_FUNCTION, .span = span, .function = entity->function };
     case ENTITY_BUFFER:
         if (entity->optional && !is_known_present(cx, entity)) break;
         return (Value){ .kind = VALUE_REGION,

@@ -432,9 +432,7 @@ static void check_print(Checker *cx, const St *st)
 
 static void check_call_statement(Checker *cx, const St *st)
 {
-    const Ex *const call = st->call.call;
-    if (is_builtin(call->call.name)) check_builtin(cx, call, true);
-    else check_call(cx, call, true);
+    check_call(cx, st->call.call, true);
 }
 
 typedef struct LayoutName {

@@ -22,6 +22,7 @@ static bool find_format(DType type, FloatFormat *format)
     case DTYPE_E4M3: *format = (FloatFormat){ 3, -6, 448, true }; return true;
     case DTYPE_E5M2: *format = (FloatFormat){ 2, -14, 57344, true }; return true;
     case DTYPE_E2M1: *format = (FloatFormat){ 1, 0, 6, true }; return true;
+    case DTYPE_E8M0: *format = (FloatFormat){ 0, -127, 0x1p127, true }; return true;
     default: return false;
     }
 }
@@ -36,12 +37,24 @@ int64_t constant_wrap(DType type, int64_t value)
     return dtype_is_unsigned(type) ? (int64_t)kept : (int64_t)((kept ^ sign) - sign);
 }
 
+// Of e8m0: the nearest power of two, of two the one with the even code; 0 and less give the least.
+static double round_to_power(double value)
+{
+    if (!(value > 0x1p-127)) return 0x1p-127;
+    if (value >= 0x1p127) return 0x1p127;
+    const int exponent = ilogb(value);
+    const double middle = ldexp(1.5, exponent);
+    const bool up = value > middle || (value == middle && (exponent + 127) % 2 != 0);
+    return ldexp(1, exponent + up);
+}
+
 double constant_round(DType type, double value)
 {
     FloatFormat format;
     if (type == DTYPE_F32) return (float)value;
     if (!find_format(type, &format)) return value;
     if (isnan(value)) return type == DTYPE_E2M1 ? format.most : value;
+    if (type == DTYPE_E8M0) return round_to_power(value);
     if (isinf(value)) return format.saturates ? copysign(format.most, value) : value;
     if (value == 0) return value;
     int exponent = ilogb(value);
@@ -79,6 +92,7 @@ uint64_t constant_bits(DType type, double value)
         memcpy(&bits, &narrow, 4);
         return bits;
     }
+    if (type == DTYPE_E8M0) return isnan(value) ? 255 : (uint64_t)(ilogb(constant_round(type, value)) + 127);
     const double x = constant_round(type, value), magnitude = fabs(x);
     const uint64_t sign = signbit(x) ? UINT64_C(1) << (dtype_bits(type) - 1) : 0;
     const uint64_t all_ones = (UINT64_C(1) << (dtype_bits(type) - 1)) - 1;
@@ -119,6 +133,7 @@ bool constant_overflows(DType type, double value)
 {
     FloatFormat format;
     if (!isfinite(value)) return false;
+    if (type == DTYPE_E8M0 && value < 0x1p-127) return true; // 0 and below, too
     return find_format(type, &format) && format.saturates ? fabs(value) > format.most
                                                           : isinf(constant_round(type, value));
 }
@@ -151,8 +166,9 @@ static bool float_holds(DType wide, DType narrow)
     if (wide == DTYPE_F64) return true;
     if (wide == DTYPE_F32) return narrow != DTYPE_F64;
     if (wide == DTYPE_TF32) return narrow != DTYPE_F64 && narrow != DTYPE_F32;
-    if (wide == DTYPE_F16) return narrow == DTYPE_E4M3 || narrow == DTYPE_E5M2 || narrow == DTYPE_E2M1;
-    if (wide == DTYPE_BF16) return narrow == DTYPE_E4M3 || narrow == DTYPE_E5M2 || narrow == DTYPE_E2M1;
+    const bool is_small = narrow == DTYPE_E4M3 || narrow == DTYPE_E5M2 || narrow == DTYPE_E2M1;
+    if (wide == DTYPE_F16) return is_small;
+    if (wide == DTYPE_BF16) return is_small || narrow == DTYPE_E8M0;
     return (wide == DTYPE_E4M3 || wide == DTYPE_E5M2) && narrow == DTYPE_E2M1;
 }
 
@@ -163,11 +179,11 @@ bool dtype_holds(DType wide, DType narrow)
     const bool narrow_float = dtype_is_float(narrow);
     if (dtype_is_float(wide)) {
         if (narrow_float) return float_holds(wide, narrow);
-        if (narrow == DTYPE_BOOL) return true;
+        if (narrow == DTYPE_BOOL) return wide != DTYPE_E8M0;
         // The magnitude of the most negative number is a power of two, so the sign costs no digit.
         const int digits = dtype_bits(narrow) - !dtype_is_unsigned(narrow);
         return float_digits(wide) >= digits && (wide != DTYPE_F16 || digits < 16) && wide != DTYPE_E4M3 &&
-               wide != DTYPE_E5M2 && wide != DTYPE_E2M1;
+               wide != DTYPE_E5M2 && wide != DTYPE_E2M1 && wide != DTYPE_E8M0;
     }
     if (narrow_float) return false;
     if (narrow == DTYPE_BOOL) return true;

@@ -32,6 +32,7 @@ const DTypeInfo dtype_info[] = {  // name    bits  class           computes in  
     [DTYPE_U4]   = { "u4",     4, CLASS_UNSIGNED, DTYPE_I32,  "uint8_t"  },
     [DTYPE_U2]   = { "u2",     2, CLASS_UNSIGNED, DTYPE_I32,  "uint8_t"  },
     [DTYPE_BOOL] = { "bool",   8, CLASS_BOOL,     DTYPE_BOOL, "uint8_t"  },
+    [DTYPE_E8M0] = { "e8m0",   8, CLASS_FLOAT,    DTYPE_F32,  "uint8_t"  },
 };
 // clang-format on
 static_assert(sizeof(dtype_info) / sizeof(dtype_info[0]) == DTYPE_COUNT, "one row per element type");

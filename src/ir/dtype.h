@@ -30,6 +30,7 @@ typedef enum DType {
     DTYPE_U4,
     DTYPE_U2,
     DTYPE_BOOL,
+    DTYPE_E8M0, // a power of two; has no 0 and no sign. Last, as KILN_E8M0 is
     DTYPE_COUNT
 } DType;
 

@@ -4,7 +4,18 @@
 #include "ops/call.h"
 #include "ops/gemm_tiles.h"
 
-enum { TYPES_GEMM = TYPES_FLOAT | 1 << KILN_E4M3 };
+enum {
+    TYPES_FP8 = 1 << KILN_E4M3 | 1 << KILN_E5M2,
+    TYPES_RESULT = TYPES_FLOAT | TYPES_FP8,
+    TYPES_GEMM = TYPES_RESULT | 1 << KILN_I8 | 1 << KILN_F64,
+    FEW_ROWS = 64,     // below, what b's rows cost by elements is less than a copy of them
+    VECTOR_BITS = 128, // rows that begin at multiples of these hardware copies
+};
+
+static bool has_type(const kiln_tensor *t, unsigned types)
+{
+    return t && (unsigned)t->type <= KILN_BOOL && types >> t->type & 1;
+}
 
 static kiln_status check_rank(const Call *call, const char *name, const kiln_tensor *tensor)
 {
@@ -13,29 +24,70 @@ static kiln_status check_rank(const Call *call, const char *name, const kiln_ten
                : call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected 2, or 3 with a batch", name, tensor->rank);
 }
 
-// The tensors, with a batch of one where they have none.
-static kiln_status check(Call *call, const kiln_gemm_args *g)
+static kiln_status check_ranks(const Call *call, const kiln_gemm_args *g)
 {
     kiln_status status = check_rank(call, "a", g->a);
     if (!status) status = check_rank(call, "b", g->b);
     if (!status) status = check_rank(call, "c", g->c);
-    if (!status) status = check_rank(call, "residual", g->residual);
+    return status ? status : check_rank(call, "residual", g->residual);
+}
+
+// What c may be of for this a.
+static unsigned results_of(const kiln_tensor *a)
+{
+    return has_type(a, 1 << KILN_F64)  ? 1u << KILN_F64
+           : has_type(a, 1 << KILN_I8) ? TYPES_RESULT | 1 << KILN_I32
+                                       : TYPES_RESULT;
+}
+
+static kiln_status check_options(const Call *call, const kiln_gemm_args *g)
+{
+    const bool is_plain = has_type(g->c, 1 << KILN_I32 | 1 << KILN_F64);
+    if ((unsigned)g->precision > KILN_PRECISION_TF32X3)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'precision' is %d, expected a kiln_precision", (int)g->precision);
+    if (g->precision && g->a->type != KILN_F32)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'precision' is one of f32, but 'a' is a tensor of %s",
+                         kiln_type_name(g->a->type));
+    if (is_plain && (g->a_scales || g->b_scales))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'c' is a tensor of %s, which takes none",
+                         g->a_scales ? "a_scales" : "b_scales", kiln_type_name(g->c->type));
+    if (g->c->type == KILN_I32 && (g->scale || g->activation))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'c' is a tensor of i32, which takes none",
+                         g->scale ? "scale" : "activation");
+    return call_activation(call, (int)g->activation);
+}
+
+// The tensors, with a batch of one where they have none.
+static kiln_status check(Call *call, const kiln_gemm_args *g)
+{
+    kiln_status status = check_ranks(call, g);
     if (status) return status;
     const kiln_tensor *const a = call_with_batch(call, g->a, 3), *const b = call_with_batch(call, g->b, 3);
     const kiln_tensor *const c = call_with_batch(call, g->c, 3), *const r = call_with_batch(call, g->residual, 3);
-    const unsigned of_c = g->c && (unsigned)g->c->type <= KILN_BOOL ? TYPES_GEMM & 1u << g->c->type : 0;
-    const unsigned results = of_c ? of_c : TYPES_GEMM;
+    const kiln_tensor *const sa = call_with_batch(call, g->a_scales, 2), *const sb =
+                                                                             call_with_batch(call, g->b_scales, 2);
+    const unsigned results = results_of(g->a), same = has_type(g->c, results) ? 1u << g->c->type : results;
     // clang-format off
     const Want wants[] = {
         { IN,          "a",        a,       TYPES_GEMM, g->transpose_a ? "A[Z][K][M]" : "A[Z][M][K]" },
-        { IN,          "b",        b,       0,          g->transpose_b ? "B[Z][N][K]" : "B[Z][K][N]" },
-        { OUT,         "c",        c,       TYPES_GEMM, "C[Z][M][N]" },
-        { IN_OPTIONAL, "bias",     g->bias, results,    "[N]" },
-        { IN_OPTIONAL, "residual", r,       results,    "RES[Z][M][N]" },
+        { IN,          "b",        b,       has_type(g->a, TYPES_FP8) ? TYPES_FP8 : 0, g->transpose_b ? "B[Z][N][K]" : "B[Z][K][N]" },
+        { OUT,         "c",        c,       results,    "C[Z][M][N]" },
+        { IN_OPTIONAL, "a_scales", sa,      1 << KILN_F32, "[Z][M]" },
+        { IN_OPTIONAL, "b_scales", sb,      1 << KILN_F32, "[Z][N]" },
+        { IN_OPTIONAL, "bias",     g->bias, same,       "[N]" },
+        { IN_OPTIONAL, "residual", r,       same,       "RES[Z][M][N]" },
     };
     // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
-    return status ? status : call_activation(call, (int)g->activation);
+    return status ? status : check_options(call, g);
+}
+
+// Rows that hardware cannot copy.
+static bool is_misaligned(const Call *call, int i)
+{
+    const kiln_tensor *const t = call->tensors[i];
+    const int64_t row = t->has_strides ? t->strides[1] : t->shape[2];
+    return call->table.tensors[i].is_unaligned || (t->shape[1] > 1 && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
 }
 
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
@@ -45,15 +97,20 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
                               .n = call_extent(call, "N"),
                               .k = call_extent(call, "K"),
                               .type = g->a->type,
+                              .precision = g->precision,
                               .processors = ops_processors(call->ops),
                               .on_cpu = ops_on_cpu(call->ops) };
     const GemmChoice choice = gemm_choose(&shape);
-    const kiln_status status =
-        call_kernel(call, "gemm/any.tile", "gemm",
-                    "T=%s, TC=%s, TA=%s, TB=%s, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s%-s%-s",
-                    kiln_type_name(g->a->type), kiln_type_name(g->c->type), yes(g->transpose_a), yes(g->transpose_b),
-                    (int)g->activation, choice.rows, choice.columns, choice.depth, choice.stages, yes(shape.n % 8 == 0),
-                    yes(choice.turned), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
+    const bool pad_a = !shape.on_cpu && is_misaligned(call, 0),
+               pad_b = !shape.on_cpu && shape.m >= FEW_ROWS && is_misaligned(call, 1);
+    const kiln_status status = call_kernel(
+        call, "gemm/any.tile", "gemm",
+        "T=%s, U=%s, TC=%s, TA=%s, TB=%s, PREC=%d, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s, PA=%s, PB=%s"
+        "%-s%-s%-s%-s",
+        kiln_type_name(g->a->type), kiln_type_name(g->b->type), kiln_type_name(g->c->type), yes(g->transpose_a),
+        yes(g->transpose_b), (int)g->precision, (int)g->activation, choice.rows, choice.columns, choice.depth,
+        choice.stages, yes(shape.n % 8 == 0), yes(choice.turned), yes(pad_a), yes(pad_b), LACKS(g->a_scales, "SA"),
+        LACKS(g->b_scales, "SB"), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
     call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     call_add(call, KILN_INT(shape.processors));
     call_add(call, KILN_INT(choice.parts));

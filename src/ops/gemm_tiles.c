@@ -19,7 +19,8 @@ typedef struct Tile {
 
 // Of an H100 of 132 processors; ns, and what one ns brings.
 typedef struct Machine {
-    double flops[5];                    // of one processor, by bytes of an element
+    double tensor_flops[5];             // of one processor, by bytes of an element
+    double flops_f32, flops_f64;        // by multiply-adds
     double l2_bytes, latency, step;     // of one processor; of a step of STEP_BYTES; of any step
     double launch, end, end_element;    // of the whole; of a tile
     double divided, part, part_element; // if there are parts: once, and of a part
@@ -29,23 +30,38 @@ typedef struct Machine {
 } Machine;
 
 static const Machine machine = {
-    .flops = { [1] = 12824, [2] = 6412, [4] = 320 },
-    .l2_bytes = 114.4, .latency = 81.5, .step = 7.836,
-    .launch = 2289, .end = 1053, .end_element = 0.03931,
-    .divided = 6866, .part = 609.5, .part_element = 0.05299,
-    .join_bytes = 1946, .l2_all = 14060, .each = 84.41, .bytes = 2939, .memory = 4384, .straddle = 1.747,
+    .tensor_flops = { [1] = 12824, [2] = 6412, [4] = 3206 },
+    .flops_f32 = 320,
+    .flops_f64 = 160, // of f64: a guess, half of f32's
+    .l2_bytes = 114.4,
+    .latency = 81.5,
+    .step = 7.836,
+    .launch = 2289,
+    .end = 1053,
+    .end_element = 0.03931,
+    .divided = 6866,
+    .part = 609.5,
+    .part_element = 0.05299,
+    .join_bytes = 1946,
+    .l2_all = 14060,
+    .each = 84.41,
+    .bytes = 2939,
+    .memory = 4384,
+    .straddle = 1.747,
 };
 
-static const Tile narrow[] = { // elements of 1 or 2 bytes, by tensor cores
-    { 16, 64, 2, 8, false }, { 16, 128, 2, 6, false }, { 32, 64, 2, 8, false }, { 32, 128, 2, 5, false },
-    { 64, 32, 2, 8, false }, { 64, 64, 2, 6, false }, { 64, 96, 2, 5, false }, { 64, 128, 2, 4, false },
-    { 64, 192, 1, 6, false }, { 64, 256, 1, 4, false }, { 128, 64, 1, 8, false }, { 128, 96, 1, 7, false },
+static const Tile narrow[] = {
+    // elements of 1 or 2 bytes and tf32, by tensor cores
+    { 16, 64, 2, 8, false },   { 16, 128, 2, 6, false },  { 32, 64, 2, 8, false },   { 32, 128, 2, 5, false },
+    { 64, 32, 2, 8, false },   { 64, 64, 2, 6, false },   { 64, 96, 2, 5, false },   { 64, 128, 2, 4, false },
+    { 64, 192, 1, 6, false },  { 64, 256, 1, 4, false },  { 128, 64, 1, 8, false },  { 128, 96, 1, 7, false },
     { 128, 128, 1, 6, false }, { 128, 160, 1, 5, false }, { 128, 192, 1, 4, false }, { 128, 224, 1, 4, false },
     { 128, 240, 1, 4, false }, { 128, 256, 1, 4, false }, { 192, 128, 1, 4, false }, { 192, 160, 1, 4, false },
-    { 192, 192, 1, 4, false }, { 256, 128, 1, 4, false }, { 80, 256, 1, 5, true }, { 112, 128, 1, 6, true },
-    { 112, 256, 1, 4, true }, { 176, 128, 1, 5, true }, { 208, 128, 1, 5, true },
+    { 192, 192, 1, 4, false }, { 256, 128, 1, 4, false }, { 80, 256, 1, 5, true },   { 112, 128, 1, 6, true },
+    { 112, 256, 1, 4, true },  { 176, 128, 1, 5, true },  { 208, 128, 1, 5, true },
 };
-static const Tile wide[] = { // of 4 bytes, by multiply-adds
+static const Tile wide[] = {
+    // f32 and f64 by multiply-adds, f32 in three products of tf32
     { 64, 64, 1, 4, false },
     { 128, 128, 1, 4, false },
 };
@@ -61,11 +77,19 @@ static double moved_by_step(const GemmShape *s, const Tile *t, int bytes)
     return rows * STEP_BYTES * t->steps * (s->k * bytes % STEP_BYTES ? machine.straddle : 1);
 }
 
+static double flops_of(const GemmShape *s)
+{
+    const int bytes = kiln_type_bits(s->type) / 8;
+    if (s->type == KILN_F64) return machine.flops_f64;
+    if (bytes < 4 || s->precision == KILN_PRECISION_TF32) return machine.tensor_flops[bytes];
+    return s->precision == KILN_PRECISION_TF32X3 ? machine.tensor_flops[4] / 3 : machine.flops_f32;
+}
+
 static double step_ns(const GemmShape *s, const Tile *t, int bytes)
 {
     const Machine *const a = &machine;
     const double rows = t->turned ? t->rows : most(t->rows, 64); // an instruction has 64
-    const double flops = rows * t->columns * STEP_BYTES * t->steps / bytes * 2 / a->flops[bytes];
+    const double flops = rows * t->columns * STEP_BYTES * t->steps / bytes * 2 / flops_of(s);
     return most(most(flops, moved_by_step(s, t, bytes) / a->l2_bytes), a->latency * t->steps) + a->step;
 }
 
@@ -82,7 +106,8 @@ static double cost_of(const GemmShape *s, const Tile *t, int bytes, double steps
     const Machine *const a = &machine;
     const double processors = s->processors, elements = (double)t->rows * t->columns;
     const int64_t tiles = s->batch * (int64_t)over((double)s->m, t->rows) * (int64_t)over((double)s->n, t->columns);
-    const double rest = parts > 1 ? (double)(tiles % s->processors) : 0, whole = (double)tiles - rest, divided = rest * parts;
+    const double rest = parts > 1 ? (double)(tiles % s->processors) : 0, whole = (double)tiles - rest,
+                 divided = rest * parts;
     const double step = step_ns(s, t, bytes);
     double ns = over(whole, processors) * (steps * step + a->end + a->end_element * elements);
     if (rest > 0)
@@ -103,7 +128,8 @@ static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
 {
     const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
     const double steps = over((double)s->k, depth);
-    for (int parts = 1; parts <= (t->turned ? 1 : PARTS_MAX) && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
+    for (int parts = 1; parts <= (t->turned ? 1 : PARTS_MAX) && (parts == 1 || steps >= parts * STEPS_OF_PART);
+         parts++) {
         const double ns = cost_of(s, t, bytes, steps, parts);
         if (!best->rows || ns < best->ns)
             *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, t->turned, parts, ns };
@@ -113,7 +139,7 @@ static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
 GemmChoice gemm_choose(const GemmShape *shape)
 {
     GemmChoice best = { 0 };
-    const bool is_wide = kiln_type_bits(shape->type) > 16;
+    const bool is_wide = kiln_type_bits(shape->type) > 16 && shape->precision != KILN_PRECISION_TF32;
     if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, false, 1, 0 };
     const Tile *const table = is_wide ? wide : narrow;
     for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++)

@@ -3,11 +3,12 @@
 #ifndef KILN_OPS_GEMM_TILES_H
 #define KILN_OPS_GEMM_TILES_H
 
-#include "kiln/kiln.h"
+#include "kiln/ops/gemm.h"
 
 typedef struct GemmShape {
     int64_t batch, m, n, k;
     kiln_type type;
+    kiln_precision precision; // of f32
     int processors;
     bool on_cpu;
 } GemmShape;

@@ -68,6 +68,7 @@ kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options
     }
     if (options) made->options = *options;
     made->options.isa = made->isa = isa;
+    made->options.tuned = made->options.tuned_for = NULL; // operators choose themselves
     made->free_programs = free_programs;
     *ops = made;
     return KILN_OK;

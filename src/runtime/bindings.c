@@ -4,6 +4,7 @@
 #include "base/near.h"
 #include "syntax/foreign.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -74,8 +75,8 @@ static bool extents_use(const Ex *ex, const char *name)
 }
 
 static const char *const binding_kinds[] = {
-    [BIND_INT] = "an integer",  [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_NONE] = "none",
-    [BIND_STRIDED] = "strided", [BIND_UNALIGNED] = "unaligned",
+    [BIND_INT] = "an integer",  [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_FN] = "a function",
+    [BIND_NONE] = "none", [BIND_STRIDED] = "strided", [BIND_UNALIGNED] = "unaligned",
 };
 
 static kiln_status expect(const Binding *binding, bool ok, const char *expected)
@@ -96,6 +97,7 @@ static kiln_status check_build_param(const BuildParam *param, Binding *binding)
     case BUILD_INT: return expect(binding, binding->kind == BIND_INT, "an integer");
     case BUILD_BOOL: return expect(binding, binding->kind == BIND_INT && (binding->integer & ~1) == 0, "true or false");
     case BUILD_FLOAT: return expect(binding, binding->kind == BIND_FLOAT, "a number");
+    case BUILD_FN: return expect(binding, binding->kind == BIND_FN, "the name of a function");
     }
     return KILN_OK;
 }
@@ -150,6 +152,25 @@ static const char *near_value(Arena *arena, Word word)
     for (int i = 0; i < COUNT(words); i++) candidates[n++] = words[i];
     for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++) candidates[n++] = dtype_name((DType)t);
     return did_you_mean(arena, foreign && foreign->ours ? foreign->ours : nearest_name(text, candidates, n));
+}
+
+static bool takes_function(const Decl *decl, const char *name)
+{
+    for (const BuildParam *p = decl->build; p; p = p->next)
+        if (strcmp(p->name, name) == 0) return p->kind == BUILD_FN;
+    return false;
+}
+
+// The name of a function; whether the program has it, the check says.
+static kiln_status parse_function(Arena *arena, Word word, Binding *binding)
+{
+    binding->kind = BIND_FN;
+    binding->function = arena_copy_text(arena, word.at, (size_t)word.n);
+    for (int i = 0; i < word.n; i++)
+        if (!isalpha((unsigned char)word.at[i]) && word.at[i] != '_' && (i == 0 || !isdigit((unsigned char)word.at[i])))
+            return status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s') is not the name of a function",
+                               binding->function, binding->name);
+    return KILN_OK;
 }
 
 static kiln_status parse_value(Arena *arena, Word word, Binding *binding)
@@ -230,7 +251,8 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
         Binding binding = { .name = arena_copy_text(arena, key.at, (size_t)key.n) };
         if (!equals || !key.n || !value.n)
             return status_fail(KILN_BAD_ARGUMENT, "bindings: expected NAME=VALUE, found '%.*s'", (int)(end - at), at);
-        kiln_status status = parse_value(arena, value, &binding);
+        const bool is_function = takes_function(decl, binding.name);
+        kiln_status status = is_function ? parse_function(arena, value, &binding) : parse_value(arena, value, &binding);
         if (status) return status;
         status = check_binding(arena, decl, &binding);
         VEC_PUSH(arena, &list, binding);
@@ -262,6 +284,7 @@ void bindings_print(Text *out, const Binding *bindings, int n)
         case BIND_INT: text_print(out, "%lld", (long long)b->integer); break;
         case BIND_FLOAT: print_real(out, b->real); break;
         case BIND_TYPE: text_print(out, "%s", dtype_name(b->type)); break;
+        case BIND_FN: text_print(out, "%s", b->function); break;
         case BIND_NONE: text_print(out, "none"); break;
         case BIND_STRIDED: text_print(out, "strided"); break;
         case BIND_UNALIGNED: text_print(out, "unaligned"); break;

@@ -344,7 +344,7 @@ static const signed char map_types[DTYPE_COUNT] = {        // CUtensorMapDataTyp
     [DTYPE_F64] = 9, [DTYPE_F32] = 8, [DTYPE_TF32] = 8, [DTYPE_F16] = 7, [DTYPE_BF16] = 10, [DTYPE_E4M3] = 1, [DTYPE_E5M2] = 1,
     [DTYPE_E2M1] = 1, [DTYPE_INT] = 6, [DTYPE_I64] = 6, [DTYPE_I32] = 4, [DTYPE_I16] = 2, [DTYPE_I8] = 1, [DTYPE_I4] = 1,
     [DTYPE_I2] = 1, [DTYPE_U64] = 5, [DTYPE_U32] = 3, [DTYPE_U16] = 2, [DTYPE_U8] = 1, [DTYPE_U4] = 1, [DTYPE_U2] = 1,
-    [DTYPE_BOOL] = 1,
+    [DTYPE_BOOL] = 1, [DTYPE_E8M0] = 1,
 };
 // clang-format on
 

@@ -48,6 +48,7 @@ enum {
     DL_BOOL = 6,
     DL_E4M3FN = 10,
     DL_E5M2 = 12,
+    DL_E8M0FNU = 14,
     DL_E2M1FN = 17
 };
 
@@ -59,6 +60,7 @@ static const struct { kiln_type type; uint8_t code, bits; } dl_types[] = {
     { KILN_I4, DL_INT, 4 },      { KILN_I2, DL_INT, 2 },
     { KILN_U64, DL_UINT, 64 },   { KILN_U32, DL_UINT, 32 },    { KILN_U16, DL_UINT, 16 },  { KILN_U8, DL_UINT, 8 },
     { KILN_U4, DL_UINT, 4 },     { KILN_U2, DL_UINT, 2 },      { KILN_BOOL, DL_BOOL, 8 },
+    { KILN_E8M0, DL_E8M0FNU, 8 },
 };
 // clang-format on
 

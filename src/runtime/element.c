@@ -84,6 +84,20 @@ static uint64_t encode(DType type, double value)
     return sign | (word > largest ? (saturates ? largest : infinity) : word);
 }
 
+// e8m0: an exponent alone, of which the last one is NaN. 0 and less give the least.
+static double decode_power(uint64_t word) { return word == 255 ? NAN : ldexp(1, (int)word - 127); }
+
+static uint64_t encode_power(double value)
+{
+    int exponent;
+    if (isnan(value)) return 255;
+    if (!(value > 0x1p-127)) return 0;
+    if (value >= 0x1p127) return 254;
+    const double fraction = frexp(value, &exponent); // value = fraction * 2^exponent, 0.5 <= fraction < 1
+    const int code = exponent - 1 + 127;
+    return (uint64_t)(code + (fraction > 0.75 || (fraction == 0.75 && code % 2 != 0)));
+}
+
 double element_get(DType type, const void *data, int64_t index)
 {
     double wide;
@@ -97,6 +111,7 @@ double element_get(DType type, const void *data, int64_t index)
     case DTYPE_E4M3:
     case DTYPE_E5M2:
     case DTYPE_E2M1: return decode(&formats[type], load_bits(formats[type].bits, data, index));
+    case DTYPE_E8M0: return decode_power(load_bits(8, data, index));
     case DTYPE_U64: return (double)(uint64_t)element_get_int(type, data, index);
     case DTYPE_INT:
     case DTYPE_I64:
@@ -156,6 +171,7 @@ void element_set(DType type, void *data, int64_t index, double value)
     case DTYPE_E4M3:
     case DTYPE_E5M2:
     case DTYPE_E2M1: store_bits(formats[type].bits, data, index, encode(type, value)); return;
+    case DTYPE_E8M0: store_bits(8, data, index, encode_power(value)); return;
     case DTYPE_BOOL: store_bits(8, data, index, value != 0); return;
     case DTYPE_INT:
     case DTYPE_I64:

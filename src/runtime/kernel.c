@@ -5,6 +5,7 @@
 // The index goes from everything that decides a build (texts, name, bindings, target, compiler, this library) straight
 // to a record with plan and source and to the code, so that a cached build neither checks nor lowers.
 #include "runtime/build.h"
+#include "runtime/tuned.h"
 #include "base/fork.h"
 #include "base/memory.h"
 
@@ -395,6 +396,7 @@ kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const 
     if (arena && setjmp(arena->out_of_memory) == 0) {
         status = bindings_parse(arena, program, name, bindings, &bound, &request.n_bindings);
         request.bindings = bound;
+        if (!status && options) status = tuned_apply(arena, &request, options->tuned, options->tuned_for);
         if (!status) status = kernel_build(&request, kernel);
     } else {
         status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", name);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 // The public types are DTYPE's without `int`, which has no storage of its own.
-static_assert((int)KILN_E2M1 == DTYPE_E2M1 && (int)KILN_I64 == DTYPE_I64 - 1 && (int)KILN_BOOL == DTYPE_BOOL - 1,
+static_assert((int)KILN_E2M1 == DTYPE_E2M1 && (int)KILN_I64 == DTYPE_I64 - 1 && (int)KILN_BOOL == DTYPE_BOOL - 1 &&
+                  (int)KILN_E8M0 == DTYPE_E8M0 - 1,
               "types of the API and of the language stand in the same order");
 
 kiln_type type_of_dtype(DType type)
@@ -18,7 +19,7 @@ kiln_type type_of_dtype(DType type)
 
 DType dtype_of_type(kiln_type type)
 {
-    if (type < KILN_F64 || type > KILN_BOOL) return DTYPE_NONE;
+    if (type < KILN_F64 || type > KILN_E8M0) return DTYPE_NONE;
     return (DType)(type + (type >= KILN_I64));
 }
 

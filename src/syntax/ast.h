@@ -273,16 +273,17 @@ struct St {
 
 // ---- declarations
 
-typedef enum { BUILD_TYPE, BUILD_INT, BUILD_BOOL, BUILD_FLOAT } BuildKind;
+typedef enum { BUILD_TYPE, BUILD_INT, BUILD_BOOL, BUILD_FLOAT, BUILD_FN } BuildKind;
 
-typedef struct BuildParam BuildParam; // type T = bf16, int N = 64
+typedef struct BuildParam BuildParam; // type T = bf16, int N = 64, fn F = silu
 struct BuildParam {
     BuildKind kind;
     Name name;
     Span span;
-    Ex *value;
+    Ex *value;  // the default, or NULL
+    Ex *range;  // int BM = {128, 64, 256}: all values that `kiln tune` tries, the default first; NULL: not to be tuned
     BuildParam *next;
-}; // value: default or NULL
+};
 
 typedef enum { MODE_SCALAR, MODE_IN, MODE_OUT, MODE_INOUT } Mode;
 

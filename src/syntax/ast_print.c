@@ -363,13 +363,15 @@ static void print_build_params(Text *out, const BuildParam *first)
         [BUILD_INT] = "int",
         [BUILD_BOOL] = "bool",
         [BUILD_FLOAT] = "f64",
+        [BUILD_FN] = "fn",
     };
     text_print(out, "<");
     for (const BuildParam *param = first; param; param = param->next) {
         text_print(out, "%s%s %s", param == first ? "" : ", ", kinds[param->kind], param->name);
         if (!param->value) continue;
         text_print(out, " = ");
-        ast_print_expression(out, param->value);
+        if (param->range) print_list(out, param->range, "{", "}");
+        else ast_print_expression(out, param->value);
     }
     text_print(out, ">");
 }

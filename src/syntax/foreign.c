@@ -42,6 +42,7 @@ const ForeignWord foreign_words[] = {
     { "float8_e4m3", TYPE, "e4m3", NULL }, { "float_e4m3_t", TYPE, "e4m3", NULL },
     { "__nv_fp8_e4m3", TYPE, "e4m3", NULL }, { "float8e4nv", TYPE, "e4m3", NULL }, { "float8_e5m2", TYPE, "e5m2", NULL },
     { "float_e5m2_t", TYPE, "e5m2", NULL }, { "__nv_fp8_e5m2", TYPE, "e5m2", NULL }, { "float8e5", TYPE, "e5m2", NULL },
+    { "float8_e8m0fnu", TYPE, "e8m0", NULL }, { "__nv_fp8_e8m0", TYPE, "e8m0", NULL },
     { "float4_e2m1fn", TYPE, "e2m1", NULL }, { "__nv_fp4_e2m1", TYPE, "e2m1", NULL }, { "long", TYPE, "i64", NULL },
     { "short", TYPE, "i16", NULL }, { "char", TYPE, "i8", NULL }, { "unsigned", TYPE, "u32", NULL },
     { "uint", TYPE, "u32", NULL }, { "uchar", TYPE, "u8", NULL }, { "ushort", TYPE, "u16", NULL },

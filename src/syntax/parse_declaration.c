@@ -7,9 +7,10 @@
 
 // ---- parameters
 
-// build-kind: 'type' | 'int' | 'bool' | 'f32' | 'f64'
+// build-kind: 'type' | 'int' | 'bool' | 'f32' | 'f64' | 'fn'
 static BuildKind parse_build_kind(Parser *parser)
 {
+    if (parse_accept_word(parser, "fn")) return BUILD_FN;
     const Token token = parser->token;
     const BuildKind kind = token.kind != TOK_TYPE     ? BUILD_TYPE
                            : token.type == DTYPE_INT  ? BUILD_INT
@@ -19,17 +20,29 @@ static BuildKind parse_build_kind(Parser *parser)
                            ? kind != BUILD_FLOAT || token.type == DTYPE_F32 || token.type == DTYPE_F64
                            : parse_is_word(parser, "type");
     if (known) parse_advance(parser);
-    else parse_error_expected(parser, "'type', 'int', 'bool' or 'f64' before the name of a build parameter");
+    else parse_error_expected(parser, "'type', 'int', 'bool', 'f64' or 'fn' before the name of a build parameter");
     return kind;
 }
 
-// build-param: build-kind name [ '=' build-value ]
+// '{' list(build-value) '}': what may be tried, the default first
+static void parse_range(Parser *parser, BuildParam *param)
+{
+    const bool outer = parser->in_check;
+    parser->in_check = true;
+    const Ex *const set = parse_build_value(parser);
+    parser->in_check = outer;
+    if (set->kind == EX_SET) param->value = param->range = set->set.items;
+}
+
+// build-param: build-kind name [ '=' ( build-value | '{' list(build-value) '}' ) ]
 static BuildParam *parse_build_param(Parser *parser)
 {
     BuildParam *const param = NEW(parser->arena, BuildParam, .name = NULL);
     param->kind = parse_build_kind(parser);
     param->name = parse_name(parser, "the name of a build parameter", &param->span);
-    if (!parser->panicking && parse_accept(parser, TOK_ASSIGN)) param->value = parse_build_value(parser);
+    if (parser->panicking || !parse_accept(parser, TOK_ASSIGN)) return param;
+    if (parser->token.kind == TOK_LBRACE) parse_range(parser, param);
+    else param->value = parse_build_value(parser);
     return param;
 }
 

@@ -106,7 +106,7 @@ static Ex *parse_parenthesised(Parser *parser)
     return inner;
 }
 
-// set: '{' list(expression) '}'     in checks only
+// set: '{' list(expression) '}'     in checks, and as the values of a build parameter
 static Ex *parse_set(Parser *parser)
 {
     const int begin = parser->token.begin;

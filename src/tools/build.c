@@ -7,8 +7,7 @@
 
 typedef struct BuildOptions {
     const char *emit, *output, *name, *device, *isas, *archs;
-    bool check;
-    Folders folders;
+    TargetOptions target; // what is the same with and without --emit
     int n_args;
     char **args;
 } BuildOptions;
@@ -35,7 +34,7 @@ static kiln_status emit_unit(Emission *e, const BuildRequest *request, EmitKind 
 static int emit_request(const BuildOptions *o, Emission *e, EmitKind kind)
 {
     ToolRequest request;
-    const TargetOptions target = { .check = o->check, .folders = o->folders };
+    const TargetOptions target = { .check = o->target.check, .folders = o->target.folders };
     int result = request_open(&request, e->arena, &target, o->n_args, o->args);
     if (result < 0) result = request_bind(&request, e->arena);
     if (result < 0) {
@@ -50,7 +49,7 @@ static int emit_request(const BuildOptions *o, Emission *e, EmitKind kind)
 static int emit_archive(const BuildOptions *o, Emission *e)
 {
     if (o->n_args != 1) return fail_usage("--emit=archive takes one file: a list of kernels");
-    if (o->check) return fail_usage("--emit=archive takes no --check");
+    if (o->target.check) return fail_usage("--emit=archive takes no --check");
     e->name = o->name ? o->name : "kernels";
     const int result = check_identifier(e->name);
     return result < 0 ? build_archive(e, o->args[0]) : result;
@@ -58,7 +57,12 @@ static int emit_archive(const BuildOptions *o, Emission *e)
 
 static int emit_with_forms(const BuildOptions *o, Arena *arena, EmitKind kind, const CodeForms *forms)
 {
-    Emission e = { .arena = arena, .forms = forms, .folder = o->output, .folders = &o->folders };
+    Emission e = { .arena = arena,
+                   .forms = forms,
+                   .folder = o->output,
+                   .folders = &o->target.folders,
+                   .tuned = o->target.tuned,
+                   .tuned_for = o->target.tuned_for };
     if (!folder_make_shared(o->output)) return fail_usage("cannot make the folder %s: %s", o->output, strerror(errno));
     return kind == EMIT_ARCHIVE ? emit_archive(o, &e) : emit_request(o, &e, kind);
 }
@@ -94,7 +98,8 @@ static int build_request(const ToolRequest *request)
 static int build_into_cache(const BuildOptions *o, Arena *arena)
 {
     ToolRequest request;
-    TargetOptions target = { .device = o->device, .isa = o->isas, .check = o->check, .folders = o->folders };
+    TargetOptions target = o->target;
+    target.device = o->device, target.isa = o->isas;
     int result = o->archs ? read_number("--arch", o->archs, &target.arch) : -1;
     if (result >= 0) return result;
     result = request_open(&request, arena, &target, o->n_args, o->args);
@@ -122,8 +127,9 @@ int tool_build(int argc, char **argv)
           "CPU forms, as avx512,avx2,portable; what runs is chosen where it runs" },
         { "--arch", OPTION_TEXT, &o.archs, "N", "CUDA architectures: 90, 80 or 90,80; needs no GPU" },
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ...: what it is compiled for (default: cpu)" },
-        { "--check", OPTION_FLAG, &o.check, NULL, "trap accesses outside tiles and reads of undefined tiles" },
-        FOLDER_OPTION(o.folders),
+        { "--check", OPTION_FLAG, &o.target.check, NULL, "trap accesses outside tiles and reads of undefined tiles" },
+        FOLDER_OPTION(o.target.folders),
+        TUNED_OPTIONS(o.target),
     };
     const Usage usage = {
         "kiln build [OPTION...] FILE [KERNEL] [NAME=VALUE...]\n       kiln build --emit=archive [OPTION...] LIST",

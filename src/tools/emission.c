@@ -3,6 +3,7 @@
 // written or compiled.
 #include "tools/emission.h"
 #include "base/memory.h"
+#include "runtime/tuned.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -105,6 +106,8 @@ static kiln_status add_form_of_unit(Emission *e, const BuildRequest *request, in
     kiln_kernel *kernel;
     one.device = NULL;
     one.target = forms->of[i].target;
+    const kiln_status tuned = tuned_apply(e->arena, &one, e->tuned, e->tuned_for);
+    if (tuned) return tuned;
     const kiln_status translated = kernel_translate(&one, &kernel);
     if (translated) return translated;
     const char *const next = i + 1 < forms->n ? arena_printf(e->arena, "%s_%s", name, forms->of[i + 1].name) : NULL;

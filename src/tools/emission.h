@@ -40,6 +40,7 @@ typedef struct Emission {
     const CodeForms *forms;
     const char *folder;     // --output
     const Folders *folders; // of imports
+    const char *tuned, *tuned_for; // --tuned, --tuned-for
     const char *name;       // the C identifier of the unit at hand; of all for an archive
     struct {
         Piece **items;

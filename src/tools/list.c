@@ -42,11 +42,21 @@ static const char *squeezed(Arena *arena, const char *text, size_t n)
     return text_cstr(&out);
 }
 
+// The '{' of the body: one behind '=' opens a list of values.
+static const char *find_body(const char *text, const char *end)
+{
+    char before = 0;
+    for (; text < end; text++) {
+        if (*text == '{' && before != '=') return text;
+        if (!isspace((unsigned char)*text)) before = *text;
+    }
+    return NULL;
+}
+
 static const char *signature_of_decl(Arena *arena, const Decl *decl)
 {
-    const char *const text = decl->name_span.source->text;
-    const char *const begin = text + decl->name_span.begin, *const end = memchr(
-                                                                begin, '{', (size_t)(text + decl->span.end - begin));
+    const char *const text = decl->name_span.source->text, *const begin = text + decl->name_span.begin;
+    const char *const end = find_body(begin, text + decl->span.end);
     return end ? squeezed(arena, begin, (size_t)(end - begin)) : decl->name;
 }
 

@@ -38,8 +38,16 @@ static bool time_launches(Case *c, double seconds, kiln_event *begin, kiln_event
 
 bool measure_case(Case *c, double seconds, Measurement *m)
 {
+    const Work work = work_of_case(c);
+    const bool ok = measure_times(c, seconds, m);
+    m->work = work;
+    return ok;
+}
+
+bool measure_times(Case *c, double seconds, Measurement *m)
+{
     kiln_event *begin = NULL, *end = NULL;
-    *m = (Measurement){ .work = work_of_case(c) };
+    *m = (Measurement){ .runs = 0 };
     c->problem[0] = 0;
     bool ok =
         kiln_event_open(c->options.device, &begin) == KILN_OK && kiln_event_open(c->options.device, &end) == KILN_OK;
@@ -48,6 +56,35 @@ bool measure_case(Case *c, double seconds, Measurement *m)
     kiln_event_close(begin);
     kiln_event_close(end);
     return ok;
+}
+
+// ---- what is expected: by the model of cost, of each step; 0: of some it is not known.
+typedef struct Expected {
+    double seconds;
+    bool unknown;
+} Expected;
+
+static kiln_status add_expected(const Compiled *compiled, void *context)
+{
+    Expected *const expected = context;
+    expected->seconds += compiled->unit->expected_seconds;
+    expected->unknown |= compiled->unit->expected_seconds <= 0;
+    return KILN_OK;
+}
+
+double case_expected_seconds(const BuildRequest *build, const CheckCase *check)
+{
+    BuildRequest request = *build;
+    Expected expected = { 0, false };
+    LaunchValue values[64];
+    if (!request.target.gpu) return 0;
+    request.bindings = check->build;
+    request.n_bindings = check->n_build;
+    request.target.launch = values;
+    for (int i = 0; i < check->n_launch && i < COUNT(values); i++)
+        if (check->launch[i].kind == BIND_INT)
+            values[request.target.n_launch++] = (LaunchValue){ check->launch[i].name, check->launch[i].integer };
+    return kernel_compile(&request, NULL, NULL, add_expected, &expected) || expected.unknown ? 0 : expected.seconds;
 }
 
 // ---- values from the command line

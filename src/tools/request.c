@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // request.c - "FILE [KERNEL] [NAME=VALUE...]" on the command line, as a request for the builder.
 #include "tools/tool.h"
+#include "runtime/tuned.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +49,8 @@ static int open_device(ToolRequest *request, const TargetOptions *options)
 
 int request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args)
 {
-    *request = (ToolRequest){ .bindings = { .arena = arena } };
+    *request =
+        (ToolRequest){ .bindings = { .arena = arena }, .tuned = options->tuned, .tuned_for = options->tuned_for };
     if (n_args == 0 || is_value(args[0]))
         return fail_usage("which file? a FILE comes first, then KERNEL and NAME=VALUE; see --help");
     const char *given = NULL;
@@ -80,6 +82,8 @@ int request_bind(ToolRequest *request, Arena *arena)
                        &request->build.n_bindings))
         return fail_status(NULL);
     request->build.bindings = bindings;
+    if (request->build.target.kind && tuned_apply(arena, &request->build, request->tuned, request->tuned_for))
+        return fail_status(NULL);
     return -1;
 }
 

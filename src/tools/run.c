@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // run.c - `kiln run`: a kernel built, checked, and timed beside what the machine can do.
 #include "tools/measure.h"
+#include "runtime/tuned.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,7 @@ typedef struct RunOptions {
 
 // References are scalar code, at some 1e9 operations a second; past these a smaller case is checked instead. A demo may
 // take longer, because what it shows is that the result is right at the size it shows.
-static const double CHECKED_OPERATIONS_MAX = 3e9, CHECKED_IN_DEMO_MAX = 12e9, CHECKED_BYTES_MAX = 4e8;
+static const double CHECKED_OPERATIONS_MAX = 3e9, CHECKED_IN_DEMO_MAX = 12e9;
 
 // What `--demo` runs where the command line says nothing else: sizes of a real model.
 static const char demo_values[] = "T=bf16, D=128, DV=128, CAUSAL=true, LSE=none, B=1, S=2048, SKV=2048, H=8, HKV=2, "
@@ -27,164 +28,37 @@ typedef struct Running {
     const RunOptions *options;
     ToolRequest request;
     Arena *arena;
-    const CheckCase *base;   // the largest case of the kernel's checks; NULL if it has none
-    const char *tolerance;   // where the one results are compared by comes from
-    const CheckCase *wanted; // with the command line's values
+    Choice choice;
     CaseOptions cases;
 } Running;
 
 // ---- what to run
 
-static double size_of(const CheckCase *check)
+// Values of --tuned for build parameters that nothing else says, of the row nearest to this launch.
+static int take_tuned(Running *r)
 {
-    double size = 1;
-    for (int i = 0; i < check->n_launch; i++)
-        if (check->launch[i].kind == BIND_INT)
-            size *= check->launch[i].integer < 0 ? 1 : (double)check->launch[i].integer;
-    return size;
-}
-
-// Whether the case's build is one of those that were asked for; rows lie apart only where that was.
-static bool agrees(const CheckCase *check, const Binding *values, int n)
-{
-    for (int j = 0; j < check->n_build; j++) {
-        const Binding *const b = &check->build[j];
-        bool asked = b->kind != BIND_STRIDED && b->kind != BIND_UNALIGNED;
-        for (int i = 0; i < n; i++) {
-            const Binding *const a = &values[i];
-            if (strcmp(a->name, b->name) != 0) continue;
-            if (a->kind != b->kind || a->integer != b->integer || a->type != b->type) return false;
-            asked = true;
-        }
-        if (!asked) return false;
-    }
-    return true;
-}
-
-// Build values: those of a list, then those of another that it does not name, then defaults.
-typedef struct BuildValues {
-    const Decl *decl;
-    const Binding *first, *then;
-    int n_first, n_then;
-} BuildValues;
-
-static const Binding *find_value(const Binding *values, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(values[i].name, name) == 0) return &values[i];
-    return NULL;
-}
-
-// What a type parameter before `end` stands for. A default is a type or the name of an earlier parameter.
-static DType type_called(const BuildValues *v, const char *name, const BuildParam *end)
-{
-    const Binding *given = find_value(v->first, v->n_first, name);
-    if (!given) given = find_value(v->then, v->n_then, name);
-    if (given) return given->type;
-    for (const BuildParam *p = v->decl->build; p && p != end; p = p->next) {
-        if (strcmp(p->name, name) != 0 || !p->value) continue;
-        if (p->value->kind == EX_TYPE) return p->value->type.type;
-        if (p->value->kind == EX_NAME) return type_called(v, p->value->name.name, p);
-    }
-    return DTYPE_NONE;
-}
-
-static bool same_types(const BuildValues *a, const BuildValues *b)
-{
-    for (const BuildParam *p = a->decl->build; p; p = p->next)
-        if (p->kind == BUILD_TYPE && type_called(a, p->name, NULL) != type_called(b, p->name, NULL)) return false;
-    return true;
-}
-
-// What a case is good for: the larger, the more of it.
-typedef struct Likeness {
-    bool fits;  // its build values, beside those given
-    bool types; // its tolerance and inputs: the build has its types
-    BuildValues wanted, own;
-} Likeness;
-
-static Likeness compare_case(const Decl *decl, const CheckCase *check, const Binding *values, int n)
-{
-    Likeness like = { .fits = agrees(check, values, n), .own = { decl, check->build, NULL, check->n_build, 0 } };
-    like.wanted = (BuildValues){ decl, values, check->build, n, like.fits ? check->n_build : 0 };
-    like.types = same_types(&like.wanted, &like.own);
-    return like;
-}
-
-static DType type_of_param(const BuildValues *v, const Param *param)
-{
-    return param->type.name ? type_called(v, param->type.name, NULL) : param->type.type;
-}
-
-// An input is for the type of its tensor; a floating one is normal without it, an integer one has to have one.
-static void keep_inputs(Arena *arena, CheckCase *check, const Likeness *like)
-{
-    CaseInput *const kept = NEW_ARRAY(arena, CaseInput, check->n_inputs);
-    int n = 0;
-    for (int i = 0; i < check->n_inputs; i++) {
-        const Param *param = like->own.decl->params;
-        for (int at = 0; at < check->inputs[i].param; at++) param = param->next;
-        const DType type = type_of_param(&like->wanted, param);
-        if (type == type_of_param(&like->own, param) || !dtype_is_float(type)) kept[n++] = check->inputs[i];
-    }
-    check->inputs = kept;
-    check->n_inputs = n;
-}
-
-// Of the case, what holds for the values given; its sizes always do.
-static const CheckCase *what_holds(Running *r, const CheckCase *check, const Likeness *like)
-{
-    CheckCase *const copy = NEW(r->arena, CheckCase, .decl = NULL);
-    *copy = *check;
-    if (!like->fits) copy->n_build = 0;
-    if (like->types) {
-        r->tolerance = check->n_tolerances ? arena_printf(r->arena, "that of %s", check->label) : "by type";
-        return copy;
-    }
-    r->tolerance = "by type, as no check has these types";
-    r->cases.unchecked_types = true;
-    copy->n_tolerances = 0;
-    keep_inputs(r->arena, copy, like);
-    return copy;
-}
-
-// The largest case of those that have the types, and agree with the values given, where there are any.
-static const CheckCase *choose_base(Running *r, const Binding *values, int n)
-{
-    kiln_program *const program = r->request.build.program;
-    const char *const name = r->request.build.name;
-    pthread_mutex_lock(&program->lock);
-    program->program->diags = diags_new(program->program->arena);
-    const CheckCases *const cases = check_cases(program->program, name);
-    pthread_mutex_unlock(&program->lock);
-    const Decl *decl = program_find(program->program, DECL_KERNEL, name);
-    if (!decl) decl = program_find(program->program, DECL_OPERATOR, name);
-    const CheckCase *largest = NULL;
-    Likeness best = { .fits = false };
-    for (int i = 0; cases && i < cases->count; i++) {
-        const CheckCase *const one = &cases->items[i];
-        const Likeness like = compare_case(decl, one, values, n);
-        const int rank = 2 * like.types + like.fits, best_rank = 2 * best.types + best.fits;
-        if (largest && (rank < best_rank || (rank == best_rank && size_of(one) <= size_of(largest)))) continue;
-        largest = one;
-        best = like;
-    }
-    r->tolerance = "by type, as there is no check";
-    return largest ? what_holds(r, largest, &best) : NULL;
+    const CheckCase *const wanted = r->choice.wanted;
+    BuildRequest request = r->request.build;
+    Text launch = { .arena = r->arena };
+    const char *const given = r->options->target.tuned_for;
+    request.bindings = wanted->build;
+    request.n_bindings = wanted->n_build;
+    bindings_print(&launch, wanted->launch, wanted->n_launch);
+    if (tuned_apply(r->arena, &request, r->options->target.tuned, given ? given : text_cstr(&launch)))
+        return fail_status(NULL);
+    r->choice.wanted =
+        case_with_values(r->arena, request.program, request.name, wanted, request.bindings, request.n_bindings);
+    return -1;
 }
 
 static int choose_case(Running *r)
 {
-    Binding *values = NULL;
     const bool demo =
         r->options->demo && !r->request.n_values && strcmp(r->request.build.name, "attention_forward") == 0;
     const char *const text = demo ? demo_values : text_cstr(&r->request.bindings);
-    int n = 0;
-    if (bindings_parse(r->arena, r->request.build.program, r->request.build.name, text, &values, &n))
-        return fail_status(NULL);
-    r->base = choose_base(r, values, n);
-    r->wanted = case_with_values(r->arena, r->request.build.program, r->request.build.name, r->base, values, n);
-    return -1;
+    const int result = case_choose(&r->choice, r->arena, r->request.build.program, r->request.build.name, text);
+    r->cases.unchecked_types = r->choice.unchecked_types;
+    return result < 0 ? take_tuned(r) : result;
 }
 
 static CaseBuild build_of(const Running *r, const CheckCase *check)
@@ -200,23 +74,6 @@ static CaseBuild build_of(const Running *r, const CheckCase *check)
 }
 
 // ---- checking
-
-static bool is_small(const Running *r, const Case *c)
-{
-    const double most = r->options->demo ? CHECKED_IN_DEMO_MAX : CHECKED_OPERATIONS_MAX;
-    const Work work = work_of_case(c);
-    return !work.gave_up && work.operations <= most && count_bytes(c) <= CHECKED_BYTES_MAX;
-}
-
-// The launch values of the check's own largest case, with the build that was asked for.
-static const CheckCase *smaller_case(const Running *r)
-{
-    CheckCase *const copy = NEW(r->arena, CheckCase, .decl = NULL);
-    *copy = *r->base;
-    copy->build = r->wanted->build;
-    copy->n_build = r->wanted->n_build;
-    return copy;
-}
 
 // What a comparison found. `with` NULL: there was none, and `text` says why; else `text` is what was wrong, if it was.
 typedef struct Verdict {
@@ -246,15 +103,19 @@ static void check_result(const Running *r, const CaseBuild *build, Case *timed, 
     if (r->options->no_check) snprintf(v->text, sizeof v->text, "--no-check was given");
     else if (!build->reference && !build->verify)
         snprintf(v->text, sizeof v->text, "it has neither a reference nor a verify block");
-    else if (is_small(r, timed)) check_now(r, build, r->wanted, v);
-    else if (!r->base)
-        snprintf(v->text, sizeof v->text, "too large for its reference, and it has no check with smaller sizes");
     else {
-        Text size = { .arena = r->arena };
-        const CheckCase *const smaller = smaller_case(r);
-        bindings_print(&size, smaller->launch, smaller->n_launch);
-        v->size = text_cstr(&size);
-        check_now(r, build, smaller, v);
+        const double most = r->options->demo ? CHECKED_IN_DEMO_MAX : CHECKED_OPERATIONS_MAX;
+        const CheckCase *const checked = case_to_check(&r->choice, r->arena, timed, most);
+        if (!checked) {
+            snprintf(v->text, sizeof v->text, "too large for its reference, and it has no check with smaller sizes");
+            return;
+        }
+        if (checked != timed->check) {
+            Text size = { .arena = r->arena };
+            bindings_print(&size, checked->launch, checked->n_launch);
+            v->size = text_cstr(&size);
+        }
+        check_now(r, build, checked, v);
     }
 }
 
@@ -340,39 +201,9 @@ static void print_measurement(const Running *r, const Case *c, const Measurement
         print_floor(work, &ceiling, t);
 }
 
-// By the model of cost, of each step; 0: of some it is not known.
-typedef struct Expected {
-    double seconds;
-    bool unknown;
-} Expected;
-
-static kiln_status add_expected(const Compiled *compiled, void *context)
-{
-    Expected *const expected = context;
-    expected->seconds += compiled->unit->expected_seconds;
-    expected->unknown |= compiled->unit->expected_seconds <= 0;
-    return KILN_OK;
-}
-
-static double expected_seconds(const Running *r)
-{
-    BuildRequest request = r->request.build;
-    Expected expected = { 0, false };
-    LaunchValue *const values = NEW_ARRAY(r->arena, LaunchValue, r->wanted->n_launch + 1);
-    if (!request.target.gpu) return 0;
-    request.bindings = r->wanted->build;
-    request.n_bindings = r->wanted->n_build;
-    request.target.launch = values;
-    for (int i = 0; i < r->wanted->n_launch; i++)
-        if (r->wanted->launch[i].kind == BIND_INT)
-            values[request.target.n_launch++] =
-                (LaunchValue){ r->wanted->launch[i].name, r->wanted->launch[i].integer };
-    return kernel_compile(&request, NULL, NULL, add_expected, &expected) || expected.unknown ? 0 : expected.seconds;
-}
-
 static void print_expected(const Running *r)
 {
-    const double seconds = expected_seconds(r);
+    const double seconds = case_expected_seconds(&r->request.build, r->choice.wanted);
     if (seconds > 0)
         printf("  %-10s %10.3f ms by the model of cost; see 'kiln explain --cost'\n", "expected", 1e3 * seconds);
 }
@@ -392,14 +223,14 @@ static void print_json(const Running *r, const Verdict *v, const Measurement *m)
 {
     fprintf(json_output(), "{\"device\": ");
     print_json_text(json_output(), kiln_device_describe(r->cases.device));
-    print_json_field("case", r->wanted->label);
-    if (has_tolerance(v)) print_json_field("tolerance", r->tolerance);
+    print_json_field("case", r->choice.wanted->label);
+    if (has_tolerance(v)) print_json_field("tolerance", r->choice.tolerance);
     print_verdict_json(v);
     if (m) {
         fprintf(json_output(),
                 ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f",
                 m->runs, m->median, m->fastest, m->slowest);
-        const double expected = expected_seconds(r);
+        const double expected = case_expected_seconds(&r->request.build, r->choice.wanted);
         if (expected > 0) fprintf(json_output(), ", \"expected_seconds\": %.9f", expected);
         print_json_count("operations", m->work.operations, m->work.operations_unknown, m->work.at_most);
         print_json_count("bytes", m->work.bytes, m->work.bytes_unknown, m->work.at_most);
@@ -443,12 +274,12 @@ static int run_case(Running *r, const CaseBuild *build)
     static Case c;
     static Verdict v;
     int result = EXIT_FAILED;
-    if (!case_open(&c, build, r->wanted, &r->cases)) {
+    if (!case_open(&c, build, r->choice.wanted, &r->cases)) {
         fail_case(&c);
     } else {
         check_result(r, build, &c, &v);
         if (!r->options->json && !r->options->no_check) print_verdict(&v);
-        if (!r->options->json && has_tolerance(&v)) printf("  tolerance: %s\n", r->tolerance);
+        if (!r->options->json && has_tolerance(&v)) printf("  tolerance: %s\n", r->choice.tolerance);
         else if (r->options->json && v.wrong) print_json(r, &v, NULL);
         if (!v.wrong) result = time_case(r, &c, &v);
     }
@@ -458,7 +289,7 @@ static int run_case(Running *r, const CaseBuild *build)
 
 static int build_and_run(Running *r)
 {
-    CaseBuild build = build_of(r, r->wanted);
+    CaseBuild build = build_of(r, r->choice.wanted);
     progress("building %s", build.name);
     const bool ok = case_build(&build, &r->cases);
     progress_end();
@@ -468,7 +299,7 @@ static int build_and_run(Running *r)
         return EXIT_FAILED;
     }
     if (!r->options->json)
-        printf("%s%s%s on %s\n  built in %.3f s\n", paint(stdout, BOLD), r->wanted->label, paint(stdout, PLAIN),
+        printf("%s%s%s on %s\n  built in %.3f s\n", paint(stdout, BOLD), r->choice.wanted->label, paint(stdout, PLAIN),
                kiln_device_describe(r->cases.device), build.seconds);
     const int result = run_case(r, &build);
     case_build_free(&build);
@@ -499,6 +330,7 @@ int tool_run(int argc, char **argv)
     RunOptions o = { .seconds = 1, .args = argv };
     const Option options[] = {
         DEVICE_OPTIONS(o.target, "CUDA: 90 or 80 instead of the device's"),
+        TUNED_OPTIONS(o.target),
         { "--seconds", OPTION_NUMBER, &o.seconds, "N", "time for about N seconds (default: 1)" },
         { "--no-check", OPTION_FLAG, &o.no_check, NULL, "do not run the reference" },
         { "--demo", OPTION_FLAG, &o.demo, NULL, "attention at the sizes of a real model, unless values are given" },

@@ -44,7 +44,8 @@ typedef struct Tally {
 static bool same_binding(const Binding *a, const Binding *b)
 {
     return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->integer == b->integer &&
-           memcmp(&a->real, &b->real, sizeof a->real) == 0 && a->type == b->type;
+           memcmp(&a->real, &b->real, sizeof a->real) == 0 && a->type == b->type &&
+           (a->kind != BIND_FN || strcmp(a->function, b->function) == 0);
 }
 
 static bool same_bindings(const Binding *a, int n_a, const Binding *b, int n_b)

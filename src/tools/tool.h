@@ -27,6 +27,7 @@ int tool_fmt(int argc, char **argv);
 int tool_devices(int argc, char **argv);
 int tool_cache(int argc, char **argv);
 int tool_list(int argc, char **argv);
+int tool_tune(int argc, char **argv);
 
 // ---- notes.c
 typedef VEC(const char *) NoteTexts;
@@ -89,7 +90,12 @@ typedef struct TargetOptions {
     int64_t arch; // without a device: compile only
     bool check;
     Folders folders;
+    const char *tuned, *tuned_for; // TUNED_OPTIONS
 } TargetOptions;
+#define TUNED_OPTIONS(t)                                                                                               \
+    { "--tuned", OPTION_TEXT, &(t).tuned, "FILE", "take build values from a file of 'kiln tune'" },                   \
+        { "--tuned-for", OPTION_TEXT, &(t).tuned_for, "VALUES",                                                        \
+          "of its rows the one nearest to these launch values, as M=64,N=4096" }
 #define FOLDER_OPTION(f)                                                                                               \
     {                                                                                                                  \
         "-I", OPTION_FOLDER, &(f), "DIR", "look for imports there, before $KILN_PATH and the library"                  \
@@ -106,6 +112,7 @@ typedef struct ToolRequest {
     const char **values;
     int n_values;  // the NAME=VALUE arguments
     Text bindings; // the same as one text
+    const char *tuned, *tuned_for;
 } ToolRequest;
 // Opens program and device; prints what is wrong and returns the exit status, or -1. `request_close` in any case.
 int request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args);

@@ -277,7 +277,7 @@ static void dlpack_offsets_and_what_it_cannot_carry(void **state)
 
 static void small_floats_come_back_bit_for_bit(void **state)
 {
-    static const DType types[] = { DTYPE_F16, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_E2M1 };
+    static const DType types[] = { DTYPE_F16, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_E2M1, DTYPE_E8M0 };
     for (int t = 0; t < COUNT(types); t++)
         for (unsigned word = 0; word < 1u << dtype_bits(types[t]); word++) {
             uint64_t from = word, back = 0;
@@ -299,7 +299,8 @@ static void conversions_round_and_saturate(void **state)
         { DTYPE_E4M3, 1000, 448 }, { DTYPE_E4M3, -INFINITY, -448 }, { DTYPE_E5M2, 1e9, 57344 }, { DTYPE_E2M1, 100, 6 },
         { DTYPE_E2M1, 2.5, 2 }, { DTYPE_I8, 300, 127 }, { DTYPE_I8, -300, -128 }, { DTYPE_I8, -1.9, -1 }, { DTYPE_U8, -5, 0 },
         { DTYPE_U8, 256, 255 }, { DTYPE_I4, 9, 7 }, { DTYPE_U2, 9, 3 }, { DTYPE_I32, NAN, 0 }, { DTYPE_BOOL, 0.5, 1 },
-        { DTYPE_I64, 1e30, 0x1p63 }, { DTYPE_U64, 1e30, 0x1p64 },
+        { DTYPE_I64, 1e30, 0x1p63 }, { DTYPE_U64, 1e30, 0x1p64 }, { DTYPE_E8M0, 3, 2 }, { DTYPE_E8M0, 1.5, 2 }, { DTYPE_E8M0, 6, 8 },
+        { DTYPE_E8M0, 0, 0x1p-127 }, { DTYPE_E8M0, -3, 0x1p-127 }, { DTYPE_E8M0, INFINITY, 0x1p127 },
     };
     // clang-format on
     for (int i = 0; i < COUNT(rows); i++) {

@@ -10,17 +10,30 @@ typedef struct Case {
     bool transpose_a, transpose_b, bias, residual;
     kiln_activation activation;
     double scale;
+    kiln_type type_b; // 0: as a
+    bool a_scales, b_scales;
+    kiln_precision precision;
 } Case;
 
 typedef struct Tensors {
-    Array *a, *b, *c, *bias, *residual, *workspace;
+    Array *a, *b, *c, *a_scales, *b_scales, *bias, *residual;
 } Tensors;
 
 static Array *matrix(kiln_type type, int64_t batch, int64_t rows, int64_t columns)
 {
     const int64_t shape[3] = { batch, rows, columns };
     Array *const x = batch ? array_new(type, 3, shape) : array_new(type, 2, shape + 1);
-    fill_random(x, -1, 1);
+    if (type == KILN_I8) fill_random(x, -127, 127);
+    else if (type == KILN_I32) fill_random(x, -999, 999);
+    else fill_random(x, -1, 1);
+    return x;
+}
+
+static Array *vector(kiln_type type, int64_t batch, int64_t n)
+{
+    const int64_t shape[2] = { batch, n };
+    Array *const x = batch ? array_new(type, 2, shape) : array_new(type, 1, shape + 1);
+    fill_random(x, 0.5, 2);
     return x;
 }
 
@@ -28,12 +41,14 @@ static Tensors tensors_of(const Case *c)
 {
     Tensors t = { 0 };
     t.a = matrix(c->type, c->batch, c->transpose_a ? c->k : c->m, c->transpose_a ? c->m : c->k);
-    t.b = matrix(c->type, c->batch, c->transpose_b ? c->n : c->k, c->transpose_b ? c->k : c->n);
+    t.b = matrix(c->type_b ? c->type_b : c->type, c->batch, c->transpose_b ? c->n : c->k, c->transpose_b ? c->k : c->n);
     t.c = matrix(c->result, c->batch, c->m, c->n);
     if (c->bias) {
         t.bias = ARRAY(c->result, c->n);
         fill_random(t.bias, -1, 1);
     }
+    if (c->a_scales) t.a_scales = vector(KILN_F32, c->batch, c->m);
+    if (c->b_scales) t.b_scales = vector(KILN_F32, c->batch, c->n);
     if (c->residual) t.residual = matrix(c->result, c->batch, c->m, c->n);
     array_erase(t.c);
     array_send(t.c);
@@ -52,7 +67,10 @@ static kiln_gemm_args args_of(const Case *c, const Tensors *t)
                              .transpose_a = c->transpose_a,
                              .transpose_b = c->transpose_b,
                              .activation = c->activation,
-                             .scale = c->scale ? &c->scale : NULL };
+                             .scale = c->scale ? &c->scale : NULL,
+                             .a_scales = of(t->a_scales),
+                             .b_scales = of(t->b_scales),
+                             .precision = c->precision };
 }
 
 static void run(kiln_gemm_args args)
@@ -66,40 +84,55 @@ static void run(kiln_gemm_args args)
     assert_ok(kiln_stream_wait(device, NULL));
 }
 
-static kiln_tensor with_batch(const kiln_tensor *host)
+static kiln_tensor with_batch(const kiln_tensor *host, int rank)
 {
     kiln_tensor t = *host;
-    if (t.rank == 3) return t;
-    t.rank = 3;
-    t.shape[0] = 1, t.shape[1] = host->shape[0], t.shape[2] = host->shape[1];
+    if (t.rank == rank) return t;
+    t.rank = rank;
+    t.shape[0] = 1;
+    for (int d = 1; d < rank; d++) t.shape[d] = host->shape[d - 1];
     return t;
+}
+
+static const char *host_type(kiln_type type) // of host_copy
+{
+    return type == KILN_I8 || type == KILN_I32 ? kiln_type_name(type) : "f32";
 }
 
 static void compare(const Case *c, const Tensors *t)
 {
-    char bindings[160];
+    char bindings[200];
     const kiln_tensor *const result = host_result(t->c);
-    const kiln_tensor a = with_batch(host_copy(t->a)), b = with_batch(host_copy(t->b)), to = with_batch(result);
-    const kiln_tensor residual = t->residual ? with_batch(host_copy(t->residual)) : a;
+    const kiln_tensor a = with_batch(host_copy(t->a), 3), b = with_batch(host_copy(t->b), 3),
+                      to = with_batch(result, 3);
+    const kiln_tensor residual = t->residual ? with_batch(host_copy(t->residual), 3) : a;
+    const kiln_tensor sa = t->a_scales ? with_batch(host_copy(t->a_scales), 2) : a;
+    const kiln_tensor sb = t->b_scales ? with_batch(host_copy(t->b_scales), 2) : a;
     const kiln_tensor *const bias = t->bias ? host_copy(t->bias) : NULL;
-    snprintf(bindings, sizeof bindings, "T=f32, TC=f32, TA=%s, TB=%s, ACT=%d%s%s", c->transpose_a ? "true" : "false",
-             c->transpose_b ? "true" : "false", (int)c->activation, bias ? "" : ", BIAS=none",
-             t->residual ? "" : ", RES=none");
+    snprintf(bindings, sizeof bindings, "T=%s, U=%s, TC=%s, TA=%s, TB=%s, ACT=%d%s%s%s%s", host_type(c->type),
+             host_type(c->type), host_type(c->result), c->transpose_a ? "true" : "false",
+             c->transpose_b ? "true" : "false", (int)c->activation, t->a_scales ? "" : ", SA=none",
+             t->b_scales ? "" : ", SB=none", bias ? "" : ", BIAS=none", t->residual ? "" : ", RES=none");
     const kiln_arg args[] = { KILN_TENSOR(&a),
                               KILN_TENSOR(&b),
                               KILN_TENSOR(&to),
+                              t->a_scales ? KILN_TENSOR(&sa) : KILN_NONE,
+                              t->b_scales ? KILN_TENSOR(&sb) : KILN_NONE,
                               bias ? KILN_TENSOR(bias) : KILN_NONE,
                               t->residual ? KILN_TENSOR(&residual) : KILN_NONE,
                               KILN_FLOAT(c->scale ? c->scale : 1),
                               KILN_INT(1),
                               KILN_INT(1) };
-    run_reference("gemm/any.tile", "gemm", bindings, args, 8);
+    run_reference("gemm/any.tile", "gemm", bindings, args, 10);
     array_fetch(t->c);
-    const double step = c->result == KILN_F32    ? 1e-4
-                        : c->result == KILN_F16  ? 2e-3
-                        : c->result == KILN_BF16 ? 1e-2
-                                                 : 0.13;
-    assert_close("c", t->c, numbers(result), (Tolerance){ step * 4, step, c->result == KILN_E4M3 ? 2e-3 : 1e-4 });
+    const bool is_fp8 = c->result == KILN_E4M3 || c->result == KILN_E5M2;
+    const double step = c->result == KILN_I32                            ? 0.1
+                        : c->precision == KILN_PRECISION_TF32            ? 2e-3
+                        : c->result == KILN_F32 || c->result == KILN_F64 ? 1e-4
+                        : c->result == KILN_F16                          ? 2e-3
+                        : c->result == KILN_BF16                         ? 1e-2
+                                                                         : 0.26;
+    assert_close("c", t->c, numbers(result), (Tolerance){ step * 4, step, is_fp8 ? 8e-3 : 1e-4 });
 }
 
 static void check(const Case *c)
@@ -111,34 +144,58 @@ static void check(const Case *c)
 
 static void products_of_any_shape(void **state)
 {
+    // clang-format off
     static const Case cases[] = {
-        { KILN_BF16, KILN_BF16, 0, 130, 72, 100, false, false, false, false, KILN_ACTIVATION_NONE, 0 },
-        { KILN_BF16, KILN_F32, 2, 70, 90, 64, false, true, false, false, KILN_ACTIVATION_NONE, 0.5 },
-        { KILN_F16, KILN_F16, 0, 1, 300, 512, false, true, true, false, KILN_ACTIVATION_RELU, 0 },
-        { KILN_F16, KILN_F16, 0, 17, 40, 33, true, false, true, true, KILN_ACTIVATION_GELU, 0.1 },
-        { KILN_F32, KILN_F32, 3, 20, 30, 50, true, true, false, true, KILN_ACTIVATION_SILU, 0 },
-        { KILN_E4M3, KILN_BF16, 0, 64, 48, 128, false, true, true, true, KILN_ACTIVATION_GELU_TANH, 0.2 },
-        { KILN_E4M3, KILN_E4M3, 0, 40, 64, 96, false, true, false, false, KILN_ACTIVATION_NONE, 0 },
-        { KILN_BF16, KILN_BF16, 0, 5, 24, 0, false, true, true, false, KILN_ACTIVATION_NONE, 0 },
+        { .type = KILN_BF16, .result = KILN_BF16, .m = 130, .n = 72, .k = 100 },
+        { .type = KILN_BF16, .result = KILN_F32, .batch = 2, .m = 70, .n = 90, .k = 64, .transpose_b = true, .scale = 0.5 },
+        { .type = KILN_F16, .result = KILN_F16, .m = 1, .n = 300, .k = 512, .transpose_b = true, .bias = true, .activation = KILN_ACTIVATION_RELU },
+        { .type = KILN_F16, .result = KILN_F16, .m = 17, .n = 40, .k = 33, .transpose_a = true, .bias = true, .residual = true, .activation = KILN_ACTIVATION_GELU, .scale = 0.1 },
+        { .type = KILN_F32, .result = KILN_F32, .batch = 3, .m = 20, .n = 30, .k = 50, .transpose_a = true, .transpose_b = true, .residual = true, .activation = KILN_ACTIVATION_SILU },
+        { .type = KILN_E4M3, .result = KILN_BF16, .m = 64, .n = 48, .k = 128, .transpose_b = true, .bias = true, .residual = true, .activation = KILN_ACTIVATION_GELU_TANH, .scale = 0.2 },
+        { .type = KILN_E4M3, .result = KILN_E4M3, .m = 40, .n = 64, .k = 96, .transpose_b = true },
+        { .type = KILN_BF16, .result = KILN_BF16, .m = 5, .n = 24, .transpose_b = true, .bias = true },
+        { .type = KILN_E5M2, .type_b = KILN_E4M3, .result = KILN_F16, .m = 70, .n = 48, .k = 96, .transpose_b = true, .a_scales = true, .b_scales = true },
+        { .type = KILN_I8, .result = KILN_I32, .m = 70, .n = 48, .k = 96, .transpose_b = true, .bias = true, .residual = true },
+        { .type = KILN_I8, .result = KILN_BF16, .batch = 2, .m = 33, .n = 40, .k = 64, .a_scales = true, .b_scales = true, .bias = true, .scale = 1e-3 },
+        { .type = KILN_F64, .result = KILN_F64, .m = 20, .n = 30, .k = 50, .transpose_a = true, .bias = true, .activation = KILN_ACTIVATION_SILU },
+        { .type = KILN_F32, .result = KILN_F32, .m = 70, .n = 64, .k = 64, .precision = KILN_PRECISION_TF32 },
+        { .type = KILN_F32, .result = KILN_F32, .m = 70, .n = 64, .k = 64, .transpose_b = true, .precision = KILN_PRECISION_TF32X3 },
+        { .type = KILN_E4M3, .result = KILN_E5M2, .m = 65, .n = 65, .k = 33, .transpose_b = true }, // rows that begin anywhere
+        { .type = KILN_F16, .result = KILN_F32, .batch = 2, .m = 67, .n = 71, .k = 35, .b_scales = true },
     };
+    // clang-format on
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) check(&cases[i]);
 }
 
 // Few tiles and a long contraction: parts of a tile, added up in the workspace.
 static void long_contractions(void **state)
 {
-    check(&(Case){ KILN_BF16, KILN_BF16, 0, 16, 64, 4096, false, true, true, false, KILN_ACTIVATION_SILU, 0 });
+    check(&(Case){ .type = KILN_BF16,
+                   .result = KILN_BF16,
+                   .m = 16,
+                   .n = 64,
+                   .k = 4096,
+                   .transpose_b = true,
+                   .bias = true,
+                   .activation = KILN_ACTIVATION_SILU });
 }
 
 static void empty_products(void **state)
 {
-    check(&(Case){ KILN_F32, KILN_F32, 0, 0, 30, 50, false, false, false, false, KILN_ACTIVATION_NONE, 0 });
-    check(&(Case){ KILN_F32, KILN_F32, 0, 30, 0, 50, false, false, true, false, KILN_ACTIVATION_NONE, 0 });
+    check(&(Case){ .type = KILN_F32, .result = KILN_F32, .m = 0, .n = 30, .k = 50 });
+    check(&(Case){ .type = KILN_F32, .result = KILN_F32, .m = 30, .n = 0, .k = 50, .bias = true });
 }
 
 static void check_apart(int64_t batch)
 {
-    const Case c = { KILN_BF16, KILN_BF16, batch, 40, 48, 64, false, true, false, true, KILN_ACTIVATION_NONE, 0 };
+    const Case c = { .type = KILN_BF16,
+                     .result = KILN_BF16,
+                     .batch = batch,
+                     .m = 40,
+                     .n = 48,
+                     .k = 64,
+                     .transpose_b = true,
+                     .residual = true };
     Tensors t = tensors_of(&c);
     Array *const a = t.a, *const b = t.b, *const r = t.residual;
     t.a = array_spread(a, false), t.b = array_spread(b, false), t.residual = array_spread(r, false);
@@ -156,7 +213,7 @@ static void rows_may_lie_apart(void **state)
 
 static void what_is_refused(void **state)
 {
-    const Case c = { KILN_BF16, KILN_BF16, 0, 16, 64, 32, false, true, false, false, KILN_ACTIVATION_NONE, 0 };
+    const Case c = { .type = KILN_BF16, .result = KILN_BF16, .m = 16, .n = 64, .k = 32, .transpose_b = true };
     const Tensors t = tensors_of(&c);
     kiln_gemm_args args = args_of(&c, &t);
     args.transpose_b = false;
@@ -172,13 +229,29 @@ static void what_is_refused(void **state)
     args.activation = (kiln_activation)9;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'activation' is 9");
     args.activation = KILN_ACTIVATION_NONE;
+    args.precision = KILN_PRECISION_TF32;
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT,
+                 "'precision' is one of f32, but 'a' is a tensor of bf16");
+    args.precision = (kiln_precision)7;
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'precision' is 7, expected a kiln_precision");
+    args.precision = KILN_PRECISION_F32;
     args.b = NULL;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'b' is null");
+    const Case i = { .type = KILN_I8, .result = KILN_I32, .m = 16, .n = 32, .k = 64, .a_scales = true };
+    const Tensors s = tensors_of(&i);
+    args = args_of(&i, &s);
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT,
+                 "'a_scales' is given, but 'c' is a tensor of i32, which takes none");
+    args.a_scales = NULL, args.activation = KILN_ACTIVATION_RELU;
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT,
+                 "'activation' is given, but 'c' is a tensor of i32, which takes none");
+    args.b = of(t.b);
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_TYPE, "'b' is a tensor of bf16, expected i8 as 'a'");
 }
 
 static GemmChoice choose(int64_t m, int64_t n, int64_t k)
 {
-    const GemmShape shape = { 1, m, n, k, KILN_BF16, 132, false };
+    const GemmShape shape = { 1, m, n, k, KILN_BF16, KILN_PRECISION_F32, 132, false };
     return gemm_choose(&shape);
 }
 
@@ -190,7 +263,9 @@ static void tiles_fit_the_shape(void **state)
     assert_true(few.parts > 1);
     for (int64_t m = 0; m < 400; m += 13) // there is always one
         for (int type = 0; type < 2; type++) {
-            const GemmShape shape = { 1, m, 200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, 132, false };
+            const GemmShape shape = {
+                1, m, 200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, KILN_PRECISION_F32, 132, false
+            };
             assert_true(gemm_choose(&shape).rows > 0);
         }
 }

@@ -400,6 +400,41 @@ expect 0 '  gemm_nt(in T A[M][K], in T B[N][K], out TC C[M][N])' "$kiln" list ge
 expect 1 'broken.tile:1:1: error' sh -c 'mkdir -p bad; echo x >bad/broken.tile; exec "$@"' - "$kiln" list --kernels=bad
 expect 2 'gone: No such file' "$kiln" list --kernels=gone
 
+# tune: lists of values, checked and timed; a file of results, taken by the row that is nearest
+cat >tune.tile <<'END'
+kernel twice<type T = f32, bool NEG = false, int BN = {64, 32, T == f32 ? 128 : 64}, int W = {1, 2}>(in T X[N], out T Y[N])
+{
+    grid (n : ceildiv(N, BN)) warps(W);
+    fragment f32 x[BN] = X[n*BN +: BN];
+    forall (i : BN) x[i] *= NEG ? -2 : BN == 32 && W == 2 && N == 7 ? 3 : 2;
+    Y[n*BN +: BN] = x;
+}
+reference twice { for (int i = 0; i < N; i++) Y[i] = (NEG ? -2 : 2) * X[i]; }
+check twice<T = {f32, bf16}>(N = {100, 1000}) { tolerance: exact; }
+END
+expect 0 '6 of 6 choices timed' "$kiln" tune --seconds=20 --output=tuned.txt tune.tile N=5000
+expect 0 '"given": "T=bf16, NEG=1"' "$kiln" tune --seconds=20 --json --output=tuned.txt tune.tile T=bf16 NEG=true N=500
+expect 0 '2 of 2 choices timed' "$kiln" tune --seconds=20 --tries=2 tune.tile BN=32 N=500
+expect 1 'WRONG with BN=32, W=2' "$kiln" tune --seconds=20 tune.tile N=7
+expect 2 'no build parameter with a list of values to choose from' "$kiln" tune tune.tile BN=32 W=1
+expect 2 '--tries=0' "$kiln" tune --tries=0 tune.tile
+[ "$(grep -vc '^#' tuned.txt)" = 2 ] || { echo 'FAIL: two rows were expected'; cat tuned.txt; failed=$((failed + 1)); }
+tab=$(printf '\t')
+{ echo "twice${tab}cpu${tab}${tab}N=1000${tab}BN=32, W=2${tab}1e-6${tab}2e-6${tab}a machine"
+  echo "twice${tab}cpu${tab}${tab}N=10${tab}BN=128, W=1${tab}1e-6${tab}2e-6${tab}a machine"
+  echo "twice${tab}cpu${tab}NEG=1${tab}N=10${tab}BN=32, W=1${tab}1e-6${tab}2e-6${tab}a machine"; } >rows.txt
+expect 0 'twice<f32,false,32,2>' "$kiln" build --tuned=rows.txt tune.tile
+expect 0 'twice<f32,false,128,1>' "$kiln" build --tuned=rows.txt --tuned-for=N=20 tune.tile
+expect 0 'twice<f32,false,64,1>' "$kiln" build --tuned=rows.txt --tuned-for=N=20 tune.tile BN=64
+expect 0 'twice<f32,true,32,1>' "$kiln" build --tuned=rows.txt tune.tile NEG=true
+expect 0 'twice<bf16,false,64,1>' "$kiln" build --tuned=rows.txt tune.tile T=bf16
+expect 0 'BN=32, W=2' "$kiln" run --tuned=rows.txt --seconds=0 tune.tile N=2000
+expect 0 'twice_portable.c' "$kiln" build --tuned=rows.txt --emit=c --isa=avx2,portable --output=tuned tune.tile
+grep -q 'twice<f32,false,32,2>' tuned/twice.c || { echo 'FAIL: an ahead-of-time build without tuned values'; failed=$((failed + 1)); }
+echo 'twice' >rows.txt
+expect 1 'rows.txt:1: a row of tuned values has 8 fields apart by tabs, not 1' "$kiln" build --tuned=rows.txt tune.tile
+expect 1 'gone.txt: cannot read the file of tuned values: No such file' "$kiln" build --tuned=gone.txt tune.tile
+
 # devices, cache
 expect 0 'cpu ' "$kiln" devices
 expect 0 '"cpu": {"usable": true' "$kiln" devices --json

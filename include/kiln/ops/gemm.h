@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* gemm.h - matrix products of any shape: one call chooses the tiles, and whether tiles are divided along K.
  *
- *     c = activation(scale * a b + bias) + residual
+ *     c[m][n] = activation(scale * a_scales[m] * b_scales[n] * sum over k of a[m][k] b[k][n] + bias[n]) + residual[m][n]
  *
- * Letters: Z batch, M rows, N columns, K contraction. Tensors have two dimensions, or three with the batch first. Types:
- * a and b bf16, f16, e4m3 or f32, both the same; c, bias and residual bf16, f16, e4m3 or f32, all three the same. Sums are
- * f32. The result is the same in every run.
+ * Letters: Z batch, M rows, N columns, K contraction. Tensors have two dimensions, or three with the batch first; scales have
+ * one, or two with the batch first. The result is the same in every run. Types of c, bias and residual are the same:
  *
- * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); all tensors but bias may have
- * rows that lie apart. Rows of a or b that are not multiples of 16 bytes are read element by element, several times slower.
- * The kernel is kernels/gemm/any.tile.
+ *     a and b                          sums     c
+ *     bf16, f16, f32, both the same    f32      bf16, f16, e4m3, e5m2, f32
+ *     e4m3, e5m2, also one of each     f32      the same
+ *     i8                               i32      i32: the sums, with bias and residual; or the same, the sums taken to f32
+ *     f64                              f64      f64
+ *
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a, b, c and residual may
+ * lie apart. On a GPU, rows of a and b that do not begin at multiples of 16 bytes are copied into the workspace first, those of
+ * b only where M is 64 or more: below, reading them element by element costs less than the copy. The kernel is
+ * kernels/gemm/any.tile. Weights of 4 bits and blocks of scales: kiln/ops/quant.h.
  */
 #ifndef KILN_OPS_GEMM_H
 #define KILN_OPS_GEMM_H
@@ -28,6 +34,12 @@ typedef enum kiln_activation {
     KILN_ACTIVATION_SILU
 } kiln_activation;
 
+typedef enum kiln_precision {        /* of products of f32; other types have one */
+    KILN_PRECISION_F32,              /* every product in f32, by multiply-adds */
+    KILN_PRECISION_TF32,             /* factors rounded to 10 bits of mantissa, on tensor cores */
+    KILN_PRECISION_TF32X3            /* each factor in two parts, three products: about as exact as f32 */
+} kiln_precision;
+
 typedef struct kiln_gemm_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *a;            /* in   [Z][M][K], with transpose_a [Z][K][M] */
@@ -40,6 +52,9 @@ typedef struct kiln_gemm_args {
     const double *scale;             /* any number; NULL: 1 */
     void   *workspace;               /* kiln_gemm_workspace_size bytes */
     size_t  workspace_bytes;
+    const kiln_tensor *a_scales;     /* in   f32 [Z][M]; NULL: 1. Not with c of i32 or f64 */
+    const kiln_tensor *b_scales;     /* in   f32 [Z][N]; NULL: 1. Not with c of i32 or f64 */
+    kiln_precision precision;
 } kiln_gemm_args;
 
 KILN_API kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes);

@@ -89,7 +89,7 @@ static void follow(Arena *arena, const ForeignWord *w)
     const char *source = NULL;
     if (!w->ours) return;
     switch (w->kind) {
-    case FOREIGN_TYPE: source = in_kernel(arena, "%s v = 0;", w->ours); break;
+    case FOREIGN_TYPE: source = in_kernel(arena, "%s v = 1;", w->ours); break;
     case FOREIGN_VALUE: source = in_kernel(arena, "s = %s;", w->ours); break;
     case FOREIGN_STATEMENT:
     case FOREIGN_WORD: source = in_kernel(arena, "%s", w->ours); break;

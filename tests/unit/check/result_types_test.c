@@ -14,7 +14,7 @@
 
 // ---- the rules, written anew
 
-static bool is_float(DType t) { return t >= DTYPE_F64 && t <= DTYPE_E2M1; }
+static bool is_float(DType t) { return (t >= DTYPE_F64 && t <= DTYPE_E2M1) || t == DTYPE_E8M0; }
 
 static DType widened(DType t)
 {

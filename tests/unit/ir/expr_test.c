@@ -267,6 +267,7 @@ static void test_conversions_of_constants(void **state)
         { DTYPE_F16, 5.9604644775390625e-8, 5.9604644775390625e-8 },                     { DTYPE_F16, 2e-8, 0 },
         { DTYPE_E4M3, 1000, 448 },               { DTYPE_E4M3, -INFINITY, -448 },        { DTYPE_E4M3, 0.001953125, 0.001953125 },
         { DTYPE_E5M2, 1e9, 57344 },              { DTYPE_E2M1, 2.5, 2 },                 { DTYPE_E2M1, NAN, 6 },
+        { DTYPE_E8M0, 3, 2 },                    { DTYPE_E8M0, 1.4, 1 },                  { DTYPE_E8M0, -1, 0x1p-127 },
     };
     // clang-format on
     for (int i = 0; i < COUNT(rows); i++) {
@@ -280,6 +281,8 @@ static void test_conversions_of_constants(void **state)
     assert_int_equal(constant_bits(DTYPE_E4M3, -0.001953125), 0x81);
     assert_int_equal(constant_bits(DTYPE_E5M2, INFINITY), 0x7b);
     assert_int_equal(constant_bits(DTYPE_E2M1, -6), 0xf);
+    assert_int_equal(constant_bits(DTYPE_E8M0, 2), 128);
+    assert_int_equal(constant_bits(DTYPE_E8M0, NAN), 255);
     assert_int_equal(constant_truncate(DTYPE_I8, 1e9), 127);
     assert_int_equal(constant_truncate(DTYPE_U8, -3), 0);
     assert_int_equal(constant_truncate(DTYPE_I32, NAN), 0);

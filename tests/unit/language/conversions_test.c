@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // conversions_test.c - every type converted to every other, on every path that converts, against the rules in plain C:
-// to floating point to nearest even, f16 and bf16 overflow to infinity, smaller ones saturate; floating to integer truncates
+// to floating point to nearest even, f16 and bf16 overflow to infinity, smaller ones saturate, e8m0 at both ends; floating to integer truncates
 // and saturates, NaN gives 0; integer to narrower integer keeps the low bits.
 #include "run.h"
 
-typedef enum { FLOATING, SIGNED, UNSIGNED, TRUTH } Kind;
+typedef enum { FLOATING, SIGNED, UNSIGNED, TRUTH, POWER } Kind; // POWER: of two, an exponent alone
 typedef struct Type {
     const char *name;
     kiln_type type;
@@ -26,6 +26,7 @@ static const Type types[] = {
     INTEGER("u64", KILN_U64, 64, UNSIGNED), INTEGER("u32", KILN_U32, 32, UNSIGNED), INTEGER("u16", KILN_U16, 16, UNSIGNED),
     INTEGER("u8", KILN_U8, 8, UNSIGNED),    INTEGER("u4", KILN_U4, 4, UNSIGNED),    INTEGER("u2", KILN_U2, 2, UNSIGNED),
     INTEGER("bool", KILN_BOOL, 8, TRUTH),
+    { "e8m0", KILN_E8M0, 8, POWER, 0, 127, false, true },
 };
 // clang-format on
 enum { TYPES = sizeof types / sizeof types[0], PACK = 4096 };
@@ -70,6 +71,7 @@ static double decode(const Type *t, uint64_t word)
 
 static Number number_of(const Type *t, uint64_t word)
 {
+    if (t->kind == POWER) return (Number){ .floating = true, .real = word == 255 ? NAN : ldexp(1, (int)word - 127) };
     if (t->kind == FLOATING) return (Number){ .floating = true, .real = decode(t, word) };
     if (t->kind == SIGNED) return (Number){ .integer = (int64_t)(word << (64 - t->bits)) >> (64 - t->bits) };
     return (Number){ .integer = t->kind == TRUTH ? word != 0 : word };
@@ -103,6 +105,20 @@ static double round_to(const Type *t, Number x)
     return value < 0 ? -result : result;
 }
 
+// The nearest power of two, of two the one with the even code; nothing is below 2^-127 or above 2^127.
+static double nearest_power(Number x)
+{
+    const __float128 value = x.floating ? (__float128)x.real : (__float128)x.integer;
+    if (x.floating && isnan(x.real)) return NAN;
+    int code = 0;
+    while (code < 254) {
+        const __float128 middle = (__float128)1.5 * ldexp(1, code - 127);
+        if (value < middle || (value == middle && code % 2 == 0)) break;
+        code++;
+    }
+    return ldexp(1, code - 127);
+}
+
 static __int128 to_integer(const Type *t, Number x)
 {
     const __int128 one = 1, low = t->kind == SIGNED ? -(one << (t->bits - 1)) : 0;
@@ -122,8 +138,8 @@ static __int128 to_integer(const Type *t, Number x)
 static bool is_right(const Type *to, Number from, uint64_t word, char *expected)
 {
     const Number got = number_of(to, word);
-    if (to->kind == FLOATING) {
-        double right = round_to(to, from);
+    if (to->kind == FLOATING || to->kind == POWER) {
+        double right = to->kind == POWER ? nearest_power(from) : round_to(to, from);
         if (!to->nan && isnan(right)) right = largest_of(to);
         sprintf(expected, "%.17g, expected %.17g", got.real, right);
         return same_double(got.real, right);

@@ -6,6 +6,7 @@
 //
 // To floating point: nearest even; f16 and bf16 overflow to infinity; e4m3, e5m2 and e2m1
 // saturate (infinity too); NaN stays NaN, and becomes +6 in e2m1, which has none.
+// e8m0 saturates at both ends.
 // To integer: truncates and saturates; NaN gives 0. needs: base.c
 
 // Sign and magnitude of a float narrower than f16: `mantissa` bits, exponent bias `bias`, largest
@@ -93,6 +94,22 @@ KILN_INLINE uint8_t kiln_e2m1_from_f32(float x)
 KILN_INLINE float kiln_f32_from_e2m1(uint8_t x)
 {
     return kiln_with_sign(kiln_f32_from_narrow(x & 0x7u, 1, 1), (uint32_t)(x & 0x8u) << 28);
+}
+
+// An exponent alone, of which 255 is NaN: the nearest power of two, of two the one with the even code. 0 and less give 2^-127,
+// the one power that is a subnormal float.
+KILN_INLINE uint8_t kiln_e8m0_from_f32(float x)
+{
+    const uint32_t bits = kiln_bits_f32(x);
+    const uint32_t near = (bits + 0x3fffffu + (bits >> 23 & 1)) >> 23, kept = near < 254 ? near : 254;
+    const uint32_t positive = bits < 0x800000u ? bits > 0x600000u : kept;
+    const uint32_t number = bits >> 31 ? 0 : positive;
+    return (uint8_t)((bits & 0x7fffffffu) > 0x7f800000u ? 255 : number);
+}
+KILN_INLINE float kiln_f32_from_e8m0(uint8_t x)
+{
+    const uint32_t low = x ? (uint32_t)x << 23 : 0x400000u;
+    return kiln_f32_bits(x == 255 ? 0x7fc00000u : low);
 }
 
 // Rounds to odd: of two neighbours the one whose last bit is set. Rounding the result once more

@@ -50,6 +50,13 @@ DEVICE uint8_t f32_to_e2m1(float x)
     return code >> 4 | (code & 7);
 }
 DEVICE float e2m1_to_f32(uint8_t x) { return small_to_f32<1, 1>((uint8_t)((x & 7) | (x & 8) << 4)); }
+// An exponent alone, of which 255 is NaN: the nearest power of two, of two the one with the even code; 0 and less give 2^-127.
+DEVICE uint8_t f32_to_e8m0(float x)
+{
+    const uint32_t u = __float_as_uint(x), near = min((u + 0x3fffffu + (u >> 23 & 1u)) >> 23, 254u);
+    return (u & 0x7fffffffu) > 0x7f800000u ? 255 : u >> 31 ? 0 : (uint8_t)(u < 0x800000u ? u > 0x600000u : near);
+}
+DEVICE float e8m0_to_f32(uint8_t x) { return __uint_as_float(x == 255 ? 0x7fc00000u : x ? (uint32_t)x << 23 : 0x400000u); }
 #if __CUDA_ARCH__ >= 890
 DEVICE uint32_t pack_e4m3(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
 DEVICE uint32_t pack_e5m2(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }

@@ -11,7 +11,8 @@ DType loop_type(DType type)
     case DTYPE_F16:
     case DTYPE_BF16: return DTYPE_U16;
     case DTYPE_E4M3:
-    case DTYPE_E5M2: return DTYPE_U8;
+    case DTYPE_E5M2:
+    case DTYPE_E8M0: return DTYPE_U8;
     case DTYPE_E2M1:
     case DTYPE_I4:
     case DTYPE_I2:

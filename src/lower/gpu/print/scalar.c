@@ -67,7 +67,8 @@ static bool rounds_twice(DType to, DType from)
 {
     if (!dtype_is_narrow_float(to) && to != DTYPE_TF32) return false;
     return from == DTYPE_F64 ||
-           (dtype_is_integer(from) && dtype_bits(from) >= 32 && (to == DTYPE_BF16 || to == DTYPE_TF32));
+           (dtype_is_integer(from) && dtype_bits(from) >= 32 &&
+            (to == DTYPE_BF16 || to == DTYPE_TF32 || to == DTYPE_E8M0));
 }
 
 // On the way to a narrow float.
