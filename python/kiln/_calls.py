@@ -56,6 +56,9 @@ STRUCTS = {
     "kiln_nsa_combine_backward_args":
         "*dout *compressed *selected *window *g_compressed *g_selected *g_window *dcompressed *dselected *dwindow "
         "*dg_compressed *dg_selected *dg_window",
+    "kiln_nsa_decode_pool_args": "*x *weights *lengths *pooled block_size:i ?all",
+    "kiln_nsa_decode_choose_args":
+        "*q *k_pooled *v_pooled *lengths *out *lse *block_indices block_size:i initial_blocks:i local_blocks:i scale:f",
     "kiln_nsa_decode_args":
         "*q *k *v *block_indices *block_counts *lengths *out *lse block_size:i splits:i scale:f workspace:p workspace_bytes:z",
     "kiln_mla_plan_args": "shape:s *lengths *topk_lengths *extra_topk_lengths memory:p memory_bytes:z",

@@ -32,8 +32,8 @@ __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "atte
            "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
            "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots",
-           "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode", "nsa_forward",
-           "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots", "rms_norm",
+           "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
+           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots", "rms_norm",
            "rotary_embedding", "softmax"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
@@ -526,6 +526,40 @@ def nsa_decode(q: Array, k: Array, v: Array, block_indices: Array, out: Optional
     call.set(block_size=block_size, splits=splits, scale=scale)
     call.run(stream)
     return _with_lse(out, lse, wanted)
+
+
+def nsa_decode_pool(x: Array, lengths: Array, pooled: Array, *, weights: Optional[Array] = None, block_size: int = 0,
+                    all: bool = False, stream: Any = None) -> Any:
+    """Pools blocks of a cache of keys or values as they become full: of each request the last one, if the newest token filled it,
+    or all that are full. x: T [B][M][HKV][D]; lengths: i32 [B]; pooled: T [B][R][HKV][D], a row for each block; weights: f32
+    [HKV][block size], None: the mean. Returns pooled."""
+    call = Call("kiln_nsa_decode_pool", "kiln_nsa_decode_pool_args", x=x, weights=weights, lengths=lengths)
+    call.inout("pooled", pooled)
+    call.set(block_size=block_size, all=all)
+    call.run(stream)
+    return pooled
+
+
+def nsa_decode_choose(q: Array, k_pooled: Array, v_pooled: Array, lengths: Array, blocks: int = 16,
+                      out: Optional[Array] = None, block_indices: Optional[Array] = None, lse: Optional[Array] = None, *,
+                      block_size: int = 0, initial_blocks: int = 0, local_blocks: int = 0,
+                      scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+    """`nsa_choose` for one token of each request, the last of its cache, over what `nsa_decode_pool` keeps.
+
+    q         T [B][H][D], k_pooled T [B][R][HKV][D], v_pooled T [B][R][HKV][DV]; lengths i32 [B]: tokens in each cache
+    Returns (out, block_indices), T [B][H][DV] and i32 [B][HKV][blocks]; with return_lse (out, block_indices, lse): f32 [B][H].
+    """
+    call = Call("kiln_nsa_decode_choose", "kiln_nsa_decode_choose_args", q=q, k_pooled=k_pooled, v_pooled=v_pooled,
+                lengths=lengths)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v_pooled", 4)[3]), call.type_of("q"))
+    block_indices = call.output("block_indices", block_indices, (rows, call.extents("k_pooled", 3)[2], blocks), "i32")
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (rows, heads), "f32")
+    call.set(block_size=block_size, initial_blocks=initial_blocks, local_blocks=local_blocks, scale=scale)
+    call.run(stream)
+    return (out, block_indices, lse) if wanted else (out, block_indices)
 
 
 # ---- multi-head latent attention. A cached token is 576 values: all its key, the first 512 its value

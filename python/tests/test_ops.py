@@ -179,6 +179,11 @@ class Attention(unittest.TestCase):
         cq, ck, cv, pk, pv = ops.nsa_compressed_backward(q, k, v, compressed, sums, dc, block_size=size)
         self.assertEqual((cq.shape, ck.shape, cv.shape, pk, pv), (q.shape, k.shape, v.shape, None, None))
         near(ck[:size], ck[:1].repeat(size, 0)), near(ck[80:], 0 * ck[80:])     # spread by the mean; a block not full is not seen
+        length, pooled = np.array([t], "i4"), [np.zeros((1, 6, hkv, d), "f2") for _ in range(2)]
+        for x, y in zip((k, v), pooled):
+            ops.nsa_decode_pool(x[None], length, y, block_size=size, all=True)
+        step, listed = ops.nsa_decode_choose(q[-1:], *pooled, length, s, block_size=size)
+        near(step, compressed[-1:], 3e-3), np.testing.assert_array_equal(listed, blocks[-1:])
         last = ops.nsa_decode(q[-1:], k[None], v[None], blocks[-1:], block_size=size)
         near(last, selected[-1:], 3e-3)
 

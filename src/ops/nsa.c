@@ -508,13 +508,13 @@ static kiln_status check_branch(const Call *call, const char *branch, const kiln
                                     x ? name : branch);
 }
 
-static kiln_status check_value_size(const Call *call)
+static kiln_status check_head_size(const Call *call, const char *letter)
 {
-    const int64_t size = call_extent(call, "DV");
+    const int64_t size = call_extent(call, letter);
     return size >= 16 && size <= ATTENTION_HEAD_MAX && size % 16 == 0
                ? KILN_OK
-               : call_fail(call, KILN_UNSUPPORTED, "head size DV is %" PRId64 ", expected a multiple of 16 up to %d",
-                           size, ATTENTION_HEAD_MAX);
+               : call_fail(call, KILN_UNSUPPORTED, "head size %s is %" PRId64 ", expected a multiple of 16 up to %d",
+                           letter, size, ATTENTION_HEAD_MAX);
 }
 
 kiln_status kiln_nsa_combine(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_combine_args *a)
@@ -537,7 +537,7 @@ kiln_status kiln_nsa_combine(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_branch(&call, "compressed", a->compressed, "g_compressed", a->g_compressed);
     if (!status) status = check_branch(&call, "window", a->window, "g_window", a->g_window);
-    if (!status) status = check_value_size(&call);
+    if (!status) status = check_head_size(&call, "DV");
     if (!status)
         status =
             call_kernel(&call, "nsa/combine.tile", "nsa_combine", "T=%s, TG=%s, DV=%d%s%s%s%s", name_of(a->selected),
@@ -573,7 +573,7 @@ static kiln_status check_combine_backward(Call *call, const kiln_nsa_combine_bac
     if (!status) status = check_branch(call, "window", a->window, "g_window", a->g_window);
     if (!status) status = check_branch(call, "window", a->window, "dwindow", a->dwindow);
     if (!status) status = check_branch(call, "window", a->window, "dg_window", a->dg_window);
-    return status ? status : check_value_size(call);
+    return status ? status : check_head_size(call, "DV");
 }
 
 kiln_status kiln_nsa_combine_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_combine_backward_args *a)
@@ -646,4 +646,75 @@ kiln_status kiln_nsa_decode(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_d
     kiln_status status = call_begin(&call, "kiln_nsa_decode", ops, a, sizeof *a);
     if (!status) status = prepare_decode(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+}
+
+kiln_status kiln_nsa_decode_pool(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_pool_args *a)
+{
+    Call call;
+    Shape s;
+    kiln_status status = call_begin(&call, "kiln_nsa_decode_pool", ops, a, sizeof *a);
+    if (status) return status;
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "x",       a->x,       TYPES_16,      "X[B][M][HKV][D]" },
+        { IN_OPTIONAL, "weights", a->weights, 1 << KILN_F32, "[HKV][BS]" },
+        { IN,          "lengths", a->lengths, 1 << KILN_I32, "[B]" },
+        { OUT,         "pooled",  a->pooled,  0,             "Y[B][R][HKV][D]" },
+    };
+    // clang-format on
+    status = bind_block(&call, a->block_size, &s);
+    if (!status) status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_head_size(&call, "D");
+    if (!status)
+        status = call_kernel(&call, "nsa/decode_choose.tile", "nsa_pool_cache", "T=%s, D=%d, BS=%d, ALL=%s%s",
+                             name_of(a->x), size_of(&call, "D"), s.block, yes(a->all), LACKS(a->weights, "Weight"));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+static kiln_status check_decode_choose(Call *call, const kiln_nsa_decode_choose_args *a, Shape *s)
+{
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "q",             a->q,             TYPES_16,      "Q[B][H][D]" },
+        { IN,           "k_pooled",      a->k_pooled,      0,             "K[B][R][HKV][D]" },
+        { IN,           "v_pooled",      a->v_pooled,      0,             "V[B][R][HKV][DV]" },
+        { IN,           "lengths",       a->lengths,       1 << KILN_I32, "[B]" },
+        { OUT,          "out",           a->out,           0,             "O[B][H][DV]" },
+        { OUT_OPTIONAL, "lse",           a->lse,           1 << KILN_F32, "[B][H]" },
+        { OUT,          "block_indices", a->block_indices, 1 << KILN_I32, "[B][HKV][S]" },
+    };
+    // clang-format on
+    kiln_status status = check_block(call, a->block_size, s);
+    if (!status) status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_heads(call, a->scale, s);
+    if (!status) status = check_list(call);
+    if (status) return status;
+    const int64_t R = call_extent(call, "R");
+    if (R >= SEQUENCE_MOST)
+        return call_fail(call, KILN_UNSUPPORTED, "'k_pooled' has %" PRId64 " rows, expected at most %d", R,
+                         SEQUENCE_MOST - 1);
+    s->blocks_most = BLOCKS_LEAST; // one more, which is not full
+    while (s->blocks_most <= R) s->blocks_most *= 2;
+    return KILN_OK;
+}
+
+kiln_status kiln_nsa_decode_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_choose_args *a)
+{
+    Call call;
+    Shape s;
+    kiln_status status = call_begin(&call, "kiln_nsa_decode_choose", ops, a, sizeof *a);
+    if (!status) status = check_decode_choose(&call, a, &s);
+    if (status) return status;
+    int64_t local = a->local_blocks;
+    status = check_forced(&call, a->initial_blocks, &local, call_extent(&call, "S"));
+    if (!status)
+        status = call_kernel(&call, "nsa/decode_choose.tile", "nsa_decode_choose",
+                             "T=%s, D=%d, DV=%d, G=%d, BS=%d, S=%d, MAXB=%d%s", name_of(a->q), size_of(&call, "D"),
+                             size_of(&call, "DV"), s.group, s.block, size_of(&call, "S"), s.blocks_most,
+                             LACKS(a->lse, "LSE"));
+    if (status) return status;
+    call_add(&call, KILN_INT(a->initial_blocks));
+    call_add(&call, KILN_INT(local));
+    call_add(&call, KILN_FLOAT(s.scale));
+    return call_run(&call, stream, NULL, 0);
 }

@@ -151,6 +151,8 @@ static void sizes_of_native_sparse_arguments(void **state)
     CHECK_CALL(kiln_nsa_combine_args, kiln_nsa_combine);
     CHECK_CALL(kiln_nsa_combine_backward_args, kiln_nsa_combine_backward);
     CHECK_CALL(kiln_nsa_decode_args, kiln_nsa_decode);
+    CHECK_CALL(kiln_nsa_decode_pool_args, kiln_nsa_decode_pool);
+    CHECK_CALL(kiln_nsa_decode_choose_args, kiln_nsa_decode_choose);
     CHECK_WORKSPACE(kiln_nsa_args, kiln_nsa_forward_workspace_size);
     CHECK_WORKSPACE(kiln_nsa_choose_args, kiln_nsa_choose_workspace_size);
     CHECK_WORKSPACE(kiln_nsa_compressed_backward_args, kiln_nsa_compressed_backward_workspace_size);

@@ -479,6 +479,61 @@ static void decoding(void **state)
     }
 }
 
+// Caches that grew by a prompt, and by a token that fills a block: each step as the sequence whole.
+static void decoding_as_whole(void **state)
+{
+    enum { M = 128, T = 112, B = 1, S = 4 };
+    const Case c = { KILN_F16, KILN_F32, T, 2, 4, 64, 64, 16, S, 0, 1, false, true, true };
+    const Inputs x = inputs_of(&c);
+    Array *const chosen = ARRAY(KILN_I32, T, 2, S), *const list = ARRAY(KILN_I32, B, 2, S);
+    Array *const length = ARRAY(KILN_I32, B), *const out = ARRAY(c.type, B, 8, 64);
+    kiln_nsa_choose_args whole = { .q = of(x.q),
+                                   .k = of(x.k),
+                                   .v = of(x.v),
+                                   .pool_k = of(x.pools[0]),
+                                   .pool_v = of(x.pools[1]),
+                                   .out = of(x.out),
+                                   .block_indices = of(chosen),
+                                   .block_size = 16,
+                                   .initial_blocks = 1 };
+    RUN(kiln_nsa_choose, whole);
+    array_fetch(x.out);
+    array_fetch(chosen);
+    Array *const cache[] = { ARRAY(c.type, B, M, 2, 64), ARRAY(c.type, B, M, 2, 64) };
+    Array *const pooled[] = { ARRAY(c.type, B, M / 16, 2, 64), ARRAY(c.type, B, M / 16, 2, 64) };
+    for (int i = 0; i < 2; i++) {
+        for (int64_t e = 0; e < count(x.k); e++) set(cache[i], e, get(i ? x.v : x.k, e));
+        array_send(cache[i]);
+    }
+    for (int len = 111; len <= T; len++) { // the prompt of 111 tokens, then the one that fills block 6
+        set(length, 0, len);
+        array_send(length);
+        for (int i = 0; i < 2; i++)
+            done(kiln_nsa_decode_pool(ops, NULL,
+                                      &(kiln_nsa_decode_pool_args){ .x = of(cache[i]),
+                                                                    .weights = of(x.pools[i]),
+                                                                    .lengths = of(length),
+                                                                    .pooled = of(pooled[i]),
+                                                                    .block_size = 16,
+                                                                    .all = len < T }));
+        const kiln_tensor q = kiln_tensor_of(device, (char *)x.q->tensor.data + (size_t)(len - 1) * 8 * 64 * 2, c.type,
+                                             3, (int64_t[]){ B, 8, 64 });
+        done(kiln_nsa_decode_choose(ops, NULL,
+                                    &(kiln_nsa_decode_choose_args){ .q = &q,
+                                                                    .k_pooled = of(pooled[0]),
+                                                                    .v_pooled = of(pooled[1]),
+                                                                    .lengths = of(length),
+                                                                    .out = of(out),
+                                                                    .block_indices = of(list),
+                                                                    .block_size = 16,
+                                                                    .initial_blocks = 1 }));
+        array_fetch(out);
+        array_fetch(list);
+        assert_close("out", out, values(x.out) + (size_t)(len - 1) * 8 * 64, close_to);
+        assert_close("block_indices", list, values(chosen) + (size_t)(len - 1) * 2 * S, (Tolerance){ 0.5, 0, 1e-9 });
+    }
+}
+
 // ---- refusals
 
 static void refused(void **state)
@@ -527,6 +582,14 @@ static void refused(void **state)
                                .out = of(ARRAY(KILN_F16, 1, 65, 16)) };
     assert_fails(kiln_nsa_decode(ops, NULL, &d), KILN_UNSUPPORTED,
                  "kiln_nsa_decode: 65 query heads share a key head, expected 1 to 64");
+    kiln_nsa_decode_choose_args e = { .q = of(ARRAY(KILN_F16, 1, 2, 16)),
+                                      .k_pooled = of(ARRAY(KILN_F16, 1, 8192, 1, 16)),
+                                      .v_pooled = of(ARRAY(KILN_F16, 1, 8192, 1, 16)),
+                                      .lengths = of(ARRAY(KILN_I32, 1)),
+                                      .out = of(ARRAY(KILN_F16, 1, 2, 16)),
+                                      .block_indices = of(ARRAY(KILN_I32, 1, 1, 2)) };
+    assert_fails(kiln_nsa_decode_choose(ops, NULL, &e), KILN_UNSUPPORTED,
+                 "'k_pooled' has 8192 rows, expected at most 8191");
     array_unchanged(x.out, "the output of a refused call");
 }
 
@@ -568,6 +631,7 @@ int main(void)
         cmocka_unit_test_teardown(selected, free_arrays),
         cmocka_unit_test_teardown(combined, free_arrays),
         cmocka_unit_test_teardown(decoding, free_arrays),
+        cmocka_unit_test_teardown(decoding_as_whole, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
         cmocka_unit_test_teardown(refused, free_arrays),
         cmocka_unit_test_teardown(refused_values, free_arrays),

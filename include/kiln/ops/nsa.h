@@ -237,6 +237,38 @@ typedef struct kiln_nsa_decode_args {
 KILN_API kiln_status kiln_nsa_decode_workspace_size(kiln_ops *ops, const kiln_nsa_decode_args *args, size_t *bytes);
 KILN_API kiln_status kiln_nsa_decode(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_args *args);
 
+/* The pooled blocks of caches, from which a step chooses. Row c of a pooled cache is block c, once all of its BS tokens are there;
+ * R rows. Other rows are left as they are. */
+typedef struct kiln_nsa_decode_pool_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in    bf16 or f16 [B][M][HKV][D]: keys, or values */
+    const kiln_tensor *weights;      /* in    f32 [HKV][BS]: of a block's tokens; NULL: their mean */
+    const kiln_tensor *lengths;      /* in    i32 [B]: tokens in each cache */
+    const kiln_tensor *pooled;       /* inout as x [B][R][HKV][D] */
+    int64_t block_size;              /* BS; 0: 64 */
+    bool    all;                     /* every block that is full, as after a prompt; else the last, if the newest token filled it */
+} kiln_nsa_decode_pool_args;
+
+KILN_API kiln_status kiln_nsa_decode_pool(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_pool_args *args);
+
+/* kiln_nsa_choose for one token of each request, the last of its cache: the compressed branch, and its list of blocks. */
+typedef struct kiln_nsa_decode_choose_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   bf16 or f16 [B][H][D] */
+    const kiln_tensor *k_pooled;     /* in   as q [B][R][HKV][D], at most 8191 rows */
+    const kiln_tensor *v_pooled;     /* in   as q [B][R][HKV][DV] */
+    const kiln_tensor *lengths;      /* in   i32 [B]: tokens in each cache, the new one among them */
+    const kiln_tensor *out;          /* out  as q [B][H][DV]: the compressed branch */
+    const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
+    const kiln_tensor *block_indices; /* out i32 [B][HKV][S] */
+    int64_t block_size;              /* BS; 0: 64 */
+    int64_t initial_blocks;          /* 0 or more */
+    int64_t local_blocks;            /* 0: 1. With initial_blocks at most S */
+    const double *scale;             /* > 0; NULL: 1/sqrt(D) */
+} kiln_nsa_decode_choose_args;
+
+KILN_API kiln_status kiln_nsa_decode_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_choose_args *args);
+
 #ifdef __cplusplus
 }
 #endif
