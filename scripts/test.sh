@@ -1,18 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
-# usage: [ALL=1] [TURN=0|1|2] [HALF=0|1] [LIMIT=SECONDS] [TESTS='test_native ...'] test.sh BUILD
+# usage: [ALL=1] [DAY=N] [LIMIT=SECONDS] [TESTS='test_native ...'] test.sh BUILD
 #
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
-# Each kernel runs natively and is compiled for Hopper: of a third of the files every case, of the others few cases, in which
-# every value of every parameter occurs. Of the language's cases half of the files take every case for Hopper, the others few.
-# Generic CUDA code is compiled of a third: few cases of kernels, every case of the language. Other forms of the same code
-# (other instruction sets, with checks) take few cases: code with checks and AVX2 half of the kernels, portable code the
-# other half; of kernels that say the same of tensors laid out in other ways AVX2 and portable code take none, and other
-# forms take none of the lists of GPUs' layouts, clusters and sparse products. The language's cases run as portable C and
-# with checks on the emulated device on one day, as AVX2 and with checks on the CPU on the next. Thirds and halves change daily
-# (TURN and HALF choose), and are printed. With ALL=1 everything takes every case.
+# What a run takes depends on the day, which is printed; DAY, a number, stands for another one. ALL=1 takes every case of all.
+#
+#     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs
+#     compiled for Hopper       the same fifth, every case; of half of the others few; of the language every case of half of the files,
+#                               few of the others
+#     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
+#     on the emulated device    few of half of the kernels; half of the operators' tests and of the language's files
+#     other forms of C          a third of the kernels with checks, a third as AVX2, a third as portable C, few cases. Kernels that say
+#                               of tensors laid out otherwise what others say are taken with checks alone
+#     the language's cases      natively; and on one day as portable C and with checks on the emulated device, on the next as AVX2
+#                               and with checks on the CPU
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
@@ -31,24 +34,31 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-if [ "$1" != --command ]; then others=kernels of_avx2=kernels of_portable=kernels quick= whole=kernels brief= of_check=kernels; fi
+if [ "$1" != --command ]; then of_avx2=kernels of_portable=kernels quick= whole=kernels brief= compiled= emulated=kernels of_check=kernels; fi
 if [ "$1" != --command ]; then language_90=tests/language/run brief_90= language_80=tests/language/run; fi
 if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
-    turn=${TURN:-$(($(date +%s) / 86400 % 3))}
-    whole=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
-    brief=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
-    others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
-    half=${HALF:-$(($(date +%s) / 86400 % 2))}
-    rests='^(language_run_portable|emulated_language_check)$'
-    [ "$half" = 0 ] || rests='^(language_run_avx2|language_run_check)$'
+    day=${DAY:-$(($(date +%s) / 86400))}
+    half=$((day % 2)) third=$((day % 3)) fifth=$((day % 5))
+    every() { awk -v of="$1" -v at="$2" 'NR % of == at % of'; }     # every OF AT: those lines of a list
+    others_than() { awk -v of="$1" -v at="$2" 'NR % of != at % of'; }
+    kernels=$(find kernels -name '*.tile' | sort)
+    whole=$(echo "$kernels" | every 5 $fifth)
+    brief=$(echo "$kernels" | others_than 5 $fifth)
+    compiled=$(echo "$brief" | every 2 $half)
+    emulated=$(echo "$kernels" | every 2 $half)
+    others=$(echo "$kernels" | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$')
+    of_check=$(echo "$kernels" | every 3 $third)
+    of_avx2=$(echo "$others" | every 3 $((third + 1)))
+    of_portable=$(echo "$others" | every 3 $((third + 2)))
+    rests='language_run_portable|emulated_language_check|emulated_language_run_1'
+    [ "$half" = 0 ] || rests='language_run_avx2|language_run_check|emulated_language_run_0'
+    operators=$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/.*: \(emulated_ops_[a-z0-9_]*\)$/\1/p' | others_than 2 $half)
+    rests="^($rests$(printf '|%s' $operators))\$"
     language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
-    language_90=$(echo "$language" | awk -v half="$half" 'NR % 2 == half')
-    brief_90=$(echo "$language" | awk -v half="$half" 'NR % 2 != half')
-    language_80=$(echo "$language" | awk -v turn="$turn" 'NR % 3 == turn')
-    of_check=$(find kernels -name '*.tile' | sort | awk -v half="$half" 'NR % 2 == half')
-    of_avx2=$(echo "$others" | awk -v half="$half" 'NR % 2 == half')
-    of_portable=$(echo "$others" | awk -v half="$half" 'NR % 2 != half')
+    language_90=$(echo "$language" | every 2 $half)
+    brief_90=$(echo "$language" | others_than 2 $half)
+    language_80=$(echo "$language" | every 3 $third)
 fi
 [ "$1" = --command ] || { rm -rf "$logs" "$build/test-cache"; mkdir -p "$logs"; }
 export KILN_CACHE="$build/test-cache" NO_COLOR=1
@@ -157,22 +167,23 @@ run_ctest() { # run_ctest BUILD CTEST-ARGUMENT...
     return $status
 }
 
-# On the emulated device: a few cases of every kernel, then the pipelined ones again with other orders of threads and of
+# On the emulated device: a few cases of the kernels whose turn it is, then the pipelined ones again with other orders of threads and of
 # copies, and with so few SMs that an instance works on several tiles.
 run_emulated() {
     pipelined="kernels/gemm/gemm.tile kernels/gemm/split_k.tile kernels/gemm/stream_k.tile kernels/attention/forward.tile
         kernels/attention/backward.tile kernels/attention/varlen.tile kernels/linear kernels/mla/decode.tile kernels/sparse"
     status=0
-    emulated 0 132 kernels || status=1
     # shellcheck disable=SC2086
-    for seed in 1 2 3; do emulated $seed $seed $pipelined || status=1; done
+    run_some 0 132 $emulated || status=1
+    # shellcheck disable=SC2086
+    for seed in 1 2 3; do run_some $seed $seed $pipelined || status=1; done
     echo "with --arch=80"
-    emulated 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile kernels/mla/decode_fp8.tile || status=1
+    run_some 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile kernels/mla/decode_fp8.tile || status=1
     add_counts "$logs/emulated.txt"
     return $status
 }
 
-emulated() { # emulated SEED SMS ARGUMENT...
+run_some() { # run_some SEED SMS ARGUMENT...
     seed=$1 sms=$2
     shift 2
     KILN_EMULATOR_SEED=$seed KILN_EMULATOR_SMS=$sms BUILD=$build sh scripts/emulated.sh "$build/kiln" test --device=cuda:0 --quick "$@" >"$logs/emulated-part.txt" 2>&1
@@ -182,7 +193,7 @@ emulated() { # emulated SEED SMS ARGUMENT...
     return $result
 }
 
-# in_turns WHOLE BRIEF OPTION...: every case of WHOLE and of the kernels whose turn it is, few of BRIEF and the other kernels.
+# in_turns WHOLE BRIEF OPTION...: every case of WHOLE and of the kernels whose turn it is, few of BRIEF.
 in_turns() {
     files=$1 few=$2; shift 2
     {
@@ -190,7 +201,7 @@ in_turns() {
         # shellcheck disable=SC2086
         "$build/kiln" test "$@" $files $whole || status=1
         # shellcheck disable=SC2086
-        [ -z "$brief" ] || "$build/kiln" test --quick "$@" $few $brief || status=1
+        [ -z "$few" ] || "$build/kiln" test --quick "$@" $few || status=1
     } >"$logs/turns-$lane.txt" 2>&1
     cat "$logs/turns-$lane.txt"
     add_counts "$logs/turns-$lane.txt"
@@ -219,7 +230,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 # ---- this build
 
 test_programs() { part programs run_ctest "$build" ${half:+-E "$rests"}; }
-test_native()   { part kernels-native in_turns "" ""; }
+test_native()   { part kernels-native in_turns "" "$brief"; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }
 # shellcheck disable=SC2086
@@ -244,7 +255,7 @@ compile_for() { # compile_for NAME ARGUMENT...
     if nvrtc_is_here; then part "$name" "$@"
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
-test_cuda_90() { compile_for cuda-sm_90a in_turns "$language_90" "$brief_90" --compile-only --arch=90; }
+test_cuda_90() { compile_for cuda-sm_90a in_turns "$language_90" "$brief_90 $compiled" --compile-only --arch=90; }
 test_cuda_80() { compile_for cuda-sm_80 of_turn "$language_80" --compile-only --arch=80; }
 # With checks, which take shared memory of their own: the kernels that fill it without.
 test_cuda_checked() { compile_for cuda-checked "$build/kiln" test --compile-only --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
@@ -384,12 +395,12 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build of_check of_avx2 of_portable quick whole brief language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build of_check of_avx2 of_portable quick whole brief compiled emulated language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
-[ -n "$quick" ] && echo "turn $turn, half $half; every case, natively and for Hopper:" $whole "(few of the others);" \
-    "of the language for Hopper:" $language_90 "(few of the others), as generic code:" $language_80 "(none of the others);" \
-    "few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable "(ALL=1 takes all)"
+[ -n "$quick" ] && echo "day $day (DAY=$day repeats it); every case, natively and for Hopper:" $whole "(few of the others); emulated:" $emulated \
+    "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of the others), as generic code:" $language_80 \
+    "(none of the others); few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'

@@ -17,7 +17,7 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 # ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
 STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
-                      "workspace_bytes:z *a_scales *b_scales precision:e",
+                      "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias",
     "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f",
     "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
     "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f",

@@ -65,8 +65,10 @@ def _with_lse(out: Array, lse: Array, wanted: bool) -> Any:
 def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array] = None,
          residual: Optional[Array] = None, transpose_a: bool = False, transpose_b: bool = False,
          activation: Optional[str] = None, scale: Optional[float] = None, a_scales: Optional[Array] = None,
-         b_scales: Optional[Array] = None, precision: Optional[str] = None, type: Any = None, stream: Any = None) -> Any:
-    """c = activation(scale * a_scales[m] * b_scales[n] * a b + bias) + residual, a matrix product or a batch of them.
+         b_scales: Optional[Array] = None, precision: Optional[str] = None, up: Optional[Array] = None,
+         up_scales: Optional[Array] = None, up_bias: Optional[Array] = None, type: Any = None, stream: Any = None) -> Any:
+    """c = activation(scale * a_scales[m] * b_scales[n] * a b + bias) + residual, a matrix product or a batch of them; with `up`
+    c = activation(...) * (scale * a_scales[m] * up_scales[n] * a up + up_bias) + residual, the first half of a gated MLP.
 
     a         [Z][M][K], with transpose_a [Z][K][M]; without a batch the first dimension is missing, in all tensors
     b         [Z][K][N], with transpose_b [Z][N][K]; a and b: bf16, f16, f32, f64, i8, e4m3 or e5m2, both the
@@ -77,9 +79,11 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
     a_scales  f32 [Z][M], b_scales f32 [Z][N], or None; not with c of i32 or f64
     precision of products of f32: None or "f32", "tf32", "tf32x3" (about as exact as f32, on tensor cores)
     activation: None, "relu", "gelu", "gelu_tanh" or "silu"; scale: None: 1
+    up        as b, up_scales f32 [Z][N], up_bias [N] of c's type; or None
     Returns c.
     """
-    call = Call("kiln_gemm", "kiln_gemm_args", a=a, b=b, bias=bias, residual=residual, a_scales=a_scales, b_scales=b_scales)
+    call = Call("kiln_gemm", "kiln_gemm_args", a=a, b=b, bias=bias, residual=residual, a_scales=a_scales, b_scales=b_scales,
+                up=up, up_scales=up_scales, up_bias=up_bias)
     left, right = call.tensors["a"].shape, call.tensors["b"].shape
     m = (left or (0,))[-1] if transpose_a else (left[-2:] or (0,))[0]
     n = (right[-2:] or (0,))[0] if transpose_b else (right or (0,))[-1]

@@ -28,6 +28,7 @@ static kiln_status check_ranks(const Call *call, const kiln_gemm_args *g)
 {
     kiln_status status = check_rank(call, "a", g->a);
     if (!status) status = check_rank(call, "b", g->b);
+    if (!status) status = check_rank(call, "up", g->up);
     if (!status) status = check_rank(call, "c", g->c);
     return status ? status : check_rank(call, "residual", g->residual);
 }
@@ -43,14 +44,21 @@ static unsigned results_of(const kiln_tensor *a)
 static kiln_status check_options(const Call *call, const kiln_gemm_args *g)
 {
     const bool is_plain = has_type(g->c, 1 << KILN_I32 | 1 << KILN_F64);
+    if (!g->up && (g->up_scales || g->up_bias))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given without 'up'", g->up_scales ? "up_scales" : "up_bias");
+    if (g->up && g->c->type == KILN_I32)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'up' is given, but 'c' is a tensor of i32, which takes none");
     if ((unsigned)g->precision > KILN_PRECISION_TF32X3)
         return call_fail(call, KILN_BAD_ARGUMENT, "'precision' is %d, expected a kiln_precision", (int)g->precision);
     if (g->precision && g->a->type != KILN_F32)
         return call_fail(call, KILN_BAD_ARGUMENT, "'precision' is one of f32, but 'a' is a tensor of %s",
                          kiln_type_name(g->a->type));
-    if (is_plain && (g->a_scales || g->b_scales))
+    if (is_plain && (g->a_scales || g->b_scales || g->up_scales))
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'c' is a tensor of %s, which takes none",
-                         g->a_scales ? "a_scales" : "b_scales", kiln_type_name(g->c->type));
+                         g->a_scales   ? "a_scales"
+                         : g->b_scales ? "b_scales"
+                                       : "up_scales",
+                         kiln_type_name(g->c->type));
     if (g->c->type == KILN_I32 && (g->scale || g->activation))
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'c' is a tensor of i32, which takes none",
                          g->scale ? "scale" : "activation");
@@ -64,17 +72,23 @@ static kiln_status check(Call *call, const kiln_gemm_args *g)
     if (status) return status;
     const kiln_tensor *const a = call_with_batch(call, g->a, 3), *const b = call_with_batch(call, g->b, 3);
     const kiln_tensor *const c = call_with_batch(call, g->c, 3), *const r = call_with_batch(call, g->residual, 3);
-    const kiln_tensor *const sa = call_with_batch(call, g->a_scales, 2), *const sb =
-                                                                             call_with_batch(call, g->b_scales, 2);
+    const kiln_tensor *const up = call_with_batch(call, g->up, 3), *const sa = call_with_batch(call, g->a_scales, 2);
+    const kiln_tensor *const sb = call_with_batch(call, g->b_scales, 2), *const su =
+                                                                             call_with_batch(call, g->up_scales, 2);
     const unsigned results = results_of(g->a), same = has_type(g->c, results) ? 1u << g->c->type : results;
+    const unsigned of_b = has_type(g->a, TYPES_FP8) ? TYPES_FP8 : 0;
+    const unsigned of_up = g->b && of_b && has_type(g->b, TYPES_FP8) ? 1u << g->b->type : of_b;
     // clang-format off
     const Want wants[] = {
         { IN,          "a",        a,       TYPES_GEMM, g->transpose_a ? "A[Z][K][M]" : "A[Z][M][K]" },
-        { IN,          "b",        b,       has_type(g->a, TYPES_FP8) ? TYPES_FP8 : 0, g->transpose_b ? "B[Z][N][K]" : "B[Z][K][N]" },
+        { IN,          "b",        b,       of_b,       g->transpose_b ? "B[Z][N][K]" : "B[Z][K][N]" },
+        { IN_OPTIONAL, "up",       up,      of_up,      g->transpose_b ? "UP[Z][N][K]" : "UP[Z][K][N]" },
         { OUT,         "c",        c,       results,    "C[Z][M][N]" },
         { IN_OPTIONAL, "a_scales", sa,      1 << KILN_F32, "[Z][M]" },
         { IN_OPTIONAL, "b_scales", sb,      1 << KILN_F32, "[Z][N]" },
+        { IN_OPTIONAL, "up_scales", su,     1 << KILN_F32, "[Z][N]" },
         { IN_OPTIONAL, "bias",     g->bias, same,       "[N]" },
+        { IN_OPTIONAL, "up_bias",  g->up_bias, same,    "[N]" },
         { IN_OPTIONAL, "residual", r,       same,       "RES[Z][M][N]" },
     };
     // clang-format on
@@ -98,19 +112,24 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
                               .k = call_extent(call, "K"),
                               .type = g->a->type,
                               .precision = g->precision,
+                              .paired = g->up,
                               .processors = ops_processors(call->ops),
                               .on_cpu = ops_on_cpu(call->ops) };
     const GemmChoice choice = gemm_choose(&shape);
-    const bool pad_a = !shape.on_cpu && is_misaligned(call, 0),
-               pad_b = !shape.on_cpu && shape.m >= FEW_ROWS && is_misaligned(call, 1);
+    const bool a_begins_anywhere = !shape.on_cpu && is_misaligned(call, 0);
+    const bool b_begins_anywhere =
+        !shape.on_cpu && shape.m >= FEW_ROWS && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
+    const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
+    const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
     const kiln_status status = call_kernel(
         call, "gemm/any.tile", "gemm",
         "T=%s, U=%s, TC=%s, TA=%s, TB=%s, PREC=%d, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s, PA=%s, PB=%s"
-        "%-s%-s%-s%-s",
+        "%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(g->a->type), kiln_type_name(g->b->type), kiln_type_name(g->c->type), yes(g->transpose_a),
         yes(g->transpose_b), (int)g->precision, (int)g->activation, choice.rows, choice.columns, choice.depth,
-        choice.stages, yes(shape.n % 8 == 0), yes(choice.turned), yes(pad_a), yes(pad_b), LACKS(g->a_scales, "SA"),
-        LACKS(g->b_scales, "SB"), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
+        choice.stages, yes(shape.n % 8 == 0), yes(choice.turned), yes(pad_a), yes(pad_b), LACKS(g->up, "UP"),
+        LACKS(g->a_scales, "SA"), LACKS(g->b_scales, "SB"), LACKS(g->up_scales, "UPS"), LACKS(g->bias, "BIAS"),
+        LACKS(g->up_bias, "UPB"), LACKS(g->residual, "RES"));
     call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     call_add(call, KILN_INT(shape.processors));
     call_add(call, KILN_INT(choice.parts));

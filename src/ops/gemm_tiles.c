@@ -124,12 +124,15 @@ static bool is_wasteful(const GemmShape *s, const Tile *t)
     return (t->rows > 16 && t->rows >= 2 * most((double)s->m, 8)) || (t->rows < 64 && s->m > 4 * t->rows);
 }
 
+// What halves of a tile's columns are not: whole instructions.
+static bool cannot_pair(const Tile *t) { return t->turned || t->columns % 64 != 0; }
+
 static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
 {
     const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
     const double steps = over((double)s->k, depth);
-    for (int parts = 1; parts <= (t->turned ? 1 : PARTS_MAX) && (parts == 1 || steps >= parts * STEPS_OF_PART);
-         parts++) {
+    for (int parts = 1;
+         parts <= (t->turned || s->paired ? 1 : PARTS_MAX) && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
         const double ns = cost_of(s, t, bytes, steps, parts);
         if (!best->rows || ns < best->ns)
             *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, t->turned, parts, ns };
@@ -141,8 +144,13 @@ GemmChoice gemm_choose(const GemmShape *shape)
     GemmChoice best = { 0 };
     const bool is_wide = kiln_type_bits(shape->type) > 16 && shape->precision != KILN_PRECISION_TF32;
     if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, false, 1, 0 };
+    GemmShape whole = *shape; // of a pair: one product of twice the columns
+    if (shape->paired) whole.n *= 2;
     const Tile *const table = is_wide ? wide : narrow;
-    for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++)
-        if (i == 0 || !is_wasteful(shape, &table[i])) consider(shape, &table[i], &best);
+    for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++) {
+        if (shape->paired && cannot_pair(&table[i])) continue;
+        if (!best.rows || !is_wasteful(&whole, &table[i])) consider(&whole, &table[i], &best);
+    }
+    if (shape->paired) best.columns /= 2;
     return best;
 }

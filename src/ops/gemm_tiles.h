@@ -9,6 +9,7 @@ typedef struct GemmShape {
     int64_t batch, m, n, k;
     kiln_type type;
     kiln_precision precision; // of f32
+    bool paired; // two products of the same a, whose tiles' columns are half of one's
     int processors;
     bool on_cpu;
 } GemmShape;

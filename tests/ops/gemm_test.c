@@ -13,10 +13,11 @@ typedef struct Case {
     kiln_type type_b; // 0: as a
     bool a_scales, b_scales;
     kiln_precision precision;
+    bool pair; // with scales and bias where b has them
 } Case;
 
 typedef struct Tensors {
-    Array *a, *b, *c, *a_scales, *b_scales, *bias, *residual;
+    Array *a, *b, *c, *a_scales, *b_scales, *bias, *residual, *up, *up_scales, *up_bias;
 } Tensors;
 
 static Array *matrix(kiln_type type, int64_t batch, int64_t rows, int64_t columns)
@@ -49,6 +50,12 @@ static Tensors tensors_of(const Case *c)
     }
     if (c->a_scales) t.a_scales = vector(KILN_F32, c->batch, c->m);
     if (c->b_scales) t.b_scales = vector(KILN_F32, c->batch, c->n);
+    if (c->pair) {
+        t.up = matrix(c->type_b ? c->type_b : c->type, c->batch, c->transpose_b ? c->n : c->k,
+                      c->transpose_b ? c->k : c->n);
+        if (c->b_scales) t.up_scales = vector(KILN_F32, c->batch, c->n);
+        if (c->bias) t.up_bias = vector(c->result, 0, c->n);
+    }
     if (c->residual) t.residual = matrix(c->result, c->batch, c->m, c->n);
     array_erase(t.c);
     array_send(t.c);
@@ -70,7 +77,10 @@ static kiln_gemm_args args_of(const Case *c, const Tensors *t)
                              .scale = c->scale ? &c->scale : NULL,
                              .a_scales = of(t->a_scales),
                              .b_scales = of(t->b_scales),
-                             .precision = c->precision };
+                             .precision = c->precision,
+                             .up = of(t->up),
+                             .up_scales = of(t->up_scales),
+                             .up_bias = of(t->up_bias) };
 }
 
 static void run(kiln_gemm_args args)
@@ -101,29 +111,36 @@ static const char *host_type(kiln_type type) // of host_copy
 
 static void compare(const Case *c, const Tensors *t)
 {
-    char bindings[200];
+    char bindings[256];
     const kiln_tensor *const result = host_result(t->c);
     const kiln_tensor a = with_batch(host_copy(t->a), 3), b = with_batch(host_copy(t->b), 3),
                       to = with_batch(result, 3);
     const kiln_tensor residual = t->residual ? with_batch(host_copy(t->residual), 3) : a;
     const kiln_tensor sa = t->a_scales ? with_batch(host_copy(t->a_scales), 2) : a;
     const kiln_tensor sb = t->b_scales ? with_batch(host_copy(t->b_scales), 2) : a;
+    const kiln_tensor up = t->up ? with_batch(host_copy(t->up), 3) : a;
+    const kiln_tensor ups = t->up_scales ? with_batch(host_copy(t->up_scales), 2) : a;
     const kiln_tensor *const bias = t->bias ? host_copy(t->bias) : NULL;
-    snprintf(bindings, sizeof bindings, "T=%s, U=%s, TC=%s, TA=%s, TB=%s, ACT=%d%s%s%s%s", host_type(c->type),
+    const kiln_tensor *const up_bias = t->up_bias ? host_copy(t->up_bias) : NULL;
+    snprintf(bindings, sizeof bindings, "T=%s, U=%s, TC=%s, TA=%s, TB=%s, ACT=%d%s%s%s%s%s%s%s", host_type(c->type),
              host_type(c->type), host_type(c->result), c->transpose_a ? "true" : "false",
-             c->transpose_b ? "true" : "false", (int)c->activation, t->a_scales ? "" : ", SA=none",
+             c->transpose_b ? "true" : "false", (int)c->activation, t->up ? "" : ", UP=none",
+             t->up_scales ? "" : ", UPS=none", up_bias ? "" : ", UPB=none", t->a_scales ? "" : ", SA=none",
              t->b_scales ? "" : ", SB=none", bias ? "" : ", BIAS=none", t->residual ? "" : ", RES=none");
     const kiln_arg args[] = { KILN_TENSOR(&a),
                               KILN_TENSOR(&b),
+                              t->up ? KILN_TENSOR(&up) : KILN_NONE,
                               KILN_TENSOR(&to),
                               t->a_scales ? KILN_TENSOR(&sa) : KILN_NONE,
                               t->b_scales ? KILN_TENSOR(&sb) : KILN_NONE,
+                              t->up_scales ? KILN_TENSOR(&ups) : KILN_NONE,
                               bias ? KILN_TENSOR(bias) : KILN_NONE,
+                              up_bias ? KILN_TENSOR(up_bias) : KILN_NONE,
                               t->residual ? KILN_TENSOR(&residual) : KILN_NONE,
                               KILN_FLOAT(c->scale ? c->scale : 1),
                               KILN_INT(1),
                               KILN_INT(1) };
-    run_reference("gemm/any.tile", "gemm", bindings, args, 10);
+    run_reference("gemm/any.tile", "gemm", bindings, args, 13);
     array_fetch(t->c);
     const bool is_fp8 = c->result == KILN_E4M3 || c->result == KILN_E5M2;
     const double step = c->result == KILN_I32                            ? 0.1
@@ -162,6 +179,9 @@ static void products_of_any_shape(void **state)
         { .type = KILN_F32, .result = KILN_F32, .m = 70, .n = 64, .k = 64, .transpose_b = true, .precision = KILN_PRECISION_TF32X3 },
         { .type = KILN_E4M3, .result = KILN_E5M2, .m = 65, .n = 65, .k = 33, .transpose_b = true }, // rows that begin anywhere
         { .type = KILN_F16, .result = KILN_F32, .batch = 2, .m = 67, .n = 71, .k = 35, .b_scales = true },
+        { .type = KILN_BF16, .result = KILN_BF16, .m = 70, .n = 96, .k = 64, .transpose_b = true, .pair = true, .activation = KILN_ACTIVATION_SILU },
+        { .type = KILN_E4M3, .result = KILN_BF16, .batch = 2, .m = 17, .n = 80, .k = 96, .transpose_b = true, .pair = true, .a_scales = true, .b_scales = true, .bias = true, .residual = true, .activation = KILN_ACTIVATION_GELU_TANH, .scale = 0.1 },
+        { .type = KILN_F16, .result = KILN_F16, .m = 65, .n = 33, .k = 35, .pair = true, .activation = KILN_ACTIVATION_RELU },
     };
     // clang-format on
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) check(&cases[i]);
@@ -234,7 +254,11 @@ static void what_is_refused(void **state)
                  "'precision' is one of f32, but 'a' is a tensor of bf16");
     args.precision = (kiln_precision)7;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'precision' is 7, expected a kiln_precision");
-    args.precision = KILN_PRECISION_F32;
+    args.precision = KILN_PRECISION_F32, args.up_bias = of(t.b);
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_SHAPE, "'up_bias' has rank 2");
+    args.up_bias = NULL, args.up = of(t.a);
+    assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_SHAPE, "dimension 0 of 'up' is 16, expected 64");
+    args.up = NULL;
     args.b = NULL;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'b' is null");
     const Case i = { .type = KILN_I8, .result = KILN_I32, .m = 16, .n = 32, .k = 64, .a_scales = true };
@@ -251,7 +275,7 @@ static void what_is_refused(void **state)
 
 static GemmChoice choose(int64_t m, int64_t n, int64_t k)
 {
-    const GemmShape shape = { 1, m, n, k, KILN_BF16, KILN_PRECISION_F32, 132, false };
+    const GemmShape shape = { 1, m, n, k, KILN_BF16, KILN_PRECISION_F32, false, 132, false };
     return gemm_choose(&shape);
 }
 
@@ -264,7 +288,7 @@ static void tiles_fit_the_shape(void **state)
     for (int64_t m = 0; m < 400; m += 13) // there is always one
         for (int type = 0; type < 2; type++) {
             const GemmShape shape = {
-                1, m, 200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, KILN_PRECISION_F32, 132, false
+                1, m, 200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, KILN_PRECISION_F32, false, 132, false
             };
             assert_true(gemm_choose(&shape).rows > 0);
         }

@@ -3,6 +3,11 @@
  *
  *     c[m][n] = activation(scale * a_scales[m] * b_scales[n] * sum over k of a[m][k] b[k][n] + bias[n]) + residual[m][n]
  *
+ * or, with a second matrix `up`, a gated pair, as the first half of a gated MLP:
+ *
+ *     c[m][n] = activation(scale * a_scales[m] * b_scales[n] * sum over k of a[m][k] b[k][n] + bias[n])
+ *               * (scale * a_scales[m] * up_scales[n] * sum over k of a[m][k] up[k][n] + up_bias[n]) + residual[m][n]
+ *
  * Letters: Z batch, M rows, N columns, K contraction. Tensors have two dimensions, or three with the batch first; scales have
  * one, or two with the batch first. The result is the same in every run. Types of c, bias and residual are the same:
  *
@@ -55,6 +60,9 @@ typedef struct kiln_gemm_args {
     const kiln_tensor *a_scales;     /* in   f32 [Z][M]; NULL: 1. Not with c of i32 or f64 */
     const kiln_tensor *b_scales;     /* in   f32 [Z][N]; NULL: 1. Not with c of i32 or f64 */
     kiln_precision precision;
+    const kiln_tensor *up;           /* in   as b; NULL: no pair. Not with c of i32 */
+    const kiln_tensor *up_scales;    /* in   f32 [Z][N]; NULL: 1 */
+    const kiln_tensor *up_bias;      /* in   [N]; NULL: none */
 } kiln_gemm_args;
 
 KILN_API kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes);

@@ -1,0 +1,2071 @@
+// SPDX-License-Identifier: MIT
+//! What follows from the C headers. Written by rust/generate.py.
+
+use crate::{check, Held, Operators, Result, Stream, Tensor, Workspace};
+use kiln_sys as sys;
+
+fn tensor(t: Option<&Tensor>, held: &mut Vec<Held>) -> *const sys::kiln_tensor {
+    match t {
+        Some(t) => {
+            held.push(t.held());
+            t.as_c()
+        }
+        None => core::ptr::null(),
+    }
+}
+
+fn number(x: Option<f64>, numbers: &mut Vec<Box<f64>>) -> *const f64 {
+    match x {
+        Some(x) => {
+            numbers.push(Box::new(x));
+            &**numbers.last().unwrap()
+        }
+        None => core::ptr::null(),
+    }
+}
+
+/// `kiln_activation` of the C headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Activation {
+    #[default]
+    None = 0,
+    Relu = 1,
+    Gelu = 2,
+    GeluTanh = 3,
+    Silu = 4,
+}
+
+/// `kiln_precision` of the C headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Precision {
+    #[default]
+    F32 = 0,
+    Tf32 = 1,
+    Tf32x3 = 2,
+}
+
+/// `kiln_status` of the C headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Status {
+    #[default]
+    Ok = 0,
+    OutOfMemory = 1,
+    BadSource = 2,
+    BadArgument = 3,
+    BadType = 4,
+    BadShape = 5,
+    BadDevice = 6,
+    BadAlignment = 7,
+    NotFound = 8,
+    Unsupported = 9,
+    Toolchain = 10,
+    Io = 11,
+    DeviceFailed = 12,
+    Trapped = 13,
+}
+
+impl Status {
+    pub(crate) fn from_c(value: u32) -> Option<Self> {
+        match value {
+            0 => Some(Self::Ok),
+            1 => Some(Self::OutOfMemory),
+            2 => Some(Self::BadSource),
+            3 => Some(Self::BadArgument),
+            4 => Some(Self::BadType),
+            5 => Some(Self::BadShape),
+            6 => Some(Self::BadDevice),
+            7 => Some(Self::BadAlignment),
+            8 => Some(Self::NotFound),
+            9 => Some(Self::Unsupported),
+            10 => Some(Self::Toolchain),
+            11 => Some(Self::Io),
+            12 => Some(Self::DeviceFailed),
+            13 => Some(Self::Trapped),
+            _ => None,
+        }
+    }
+}
+
+/// `kiln_type` of the C headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Type {
+    F64 = 1,
+    F32 = 2,
+    TF32 = 3,
+    F16 = 4,
+    BF16 = 5,
+    E4M3 = 6,
+    E5M2 = 7,
+    E2M1 = 8,
+    I64 = 9,
+    I32 = 10,
+    I16 = 11,
+    I8 = 12,
+    I4 = 13,
+    I2 = 14,
+    U64 = 15,
+    U32 = 16,
+    U16 = 17,
+    U8 = 18,
+    U4 = 19,
+    U2 = 20,
+    BOOL = 21,
+    E8M0 = 22,
+}
+
+/// `kiln_activate_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct ActivateArgs<'a> {
+    /// `` in T [M][N] ``
+    pub gate: Option<&'a Tensor>,
+    /// `` in T [M][N]; NULL: 1 ``
+    pub up: Option<&'a Tensor>,
+    /// `` out T [M][N] ``
+    pub out: Option<&'a Tensor>,
+    pub activation: Activation,
+}
+
+impl ActivateArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_activate_args {
+        let _ = (&numbers, &held);
+        sys::kiln_activate_args {
+            struct_size: core::mem::size_of::<sys::kiln_activate_args>(),
+            gate: tensor(self.gate, held),
+            up: tensor(self.up, held),
+            out: tensor(self.out, held),
+            activation: self.activation as u32,
+        }
+    }
+}
+
+/// `kiln_activate_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct ActivateBackwardArgs<'a> {
+    /// `` in T [M][N] ``
+    pub gate: Option<&'a Tensor>,
+    /// `` in T [M][N]; NULL: 1 ``
+    pub up: Option<&'a Tensor>,
+    /// `` in T [M][N] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` out T [M][N] ``
+    pub dgate: Option<&'a Tensor>,
+    /// `` out T [M][N]; NULL: not wanted. Not without up ``
+    pub dup: Option<&'a Tensor>,
+    pub activation: Activation,
+}
+
+impl ActivateBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_activate_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_activate_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_activate_backward_args>(),
+            gate: tensor(self.gate, held),
+            up: tensor(self.up, held),
+            dout: tensor(self.dout, held),
+            dgate: tensor(self.dgate, held),
+            dup: tensor(self.dup, held),
+            activation: self.activation as u32,
+        }
+    }
+}
+
+/// `kiln_argmax_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct ArgmaxArgs<'a> {
+    /// `` in T [M][N], N at least 1 ``
+    pub x: Option<&'a Tensor>,
+    /// `` out i32 [M] ``
+    pub index: Option<&'a Tensor>,
+}
+
+impl ArgmaxArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_argmax_args {
+        let _ = (&numbers, &held);
+        sys::kiln_argmax_args {
+            struct_size: core::mem::size_of::<sys::kiln_argmax_args>(),
+            x: tensor(self.x, held),
+            index: tensor(self.index, held),
+        }
+    }
+}
+
+/// `kiln_attention_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionBackwardArgs<'a> {
+    /// `` in [B][S][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in [B][S][H][DV], of the forward call ``
+    pub out: Option<&'a Tensor>,
+    /// `` in f32 [B][H][S], of the forward call ``
+    pub lse: Option<&'a Tensor>,
+    /// `` in [B][S][H][DV]: the gradient of out; that of lse is taken as 0 ``
+    pub dout: Option<&'a Tensor>,
+    /// `` out [B][S][H][D] ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out [B][SKV][HKV][D], summed over the query heads of a key head ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out [B][SKV][HKV][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` as in the forward call ``
+    pub causal: bool,
+    /// `` dq in a pass of its own instead of by atomics: the same bits every time, slower ``
+    pub deterministic: bool,
+    /// `` as in the forward call ``
+    pub scale: Option<f64>,
+}
+
+impl AttentionBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_backward_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            dout: tensor(self.dout, held),
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            causal: self.causal,
+            deterministic: self.deterministic,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_attention_backward_varlen_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionBackwardVarlenArgs<'a> {
+    /// `` in [TQ][H][D], as in the forward call; so are the next five ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [TK][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [TK][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B + 1] ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` in i32 [B + 1] ``
+    pub k_offsets: Option<&'a Tensor>,
+    /// `` keys of the longest sequence of keys, or more; keys past it get no gradient ``
+    pub max_keys: i64,
+    /// `` in [TQ][H][DV], of the forward call ``
+    pub out: Option<&'a Tensor>,
+    /// `` in f32 [H][TQ], of the forward call ``
+    pub lse: Option<&'a Tensor>,
+    /// `` in [TQ][H][DV]: the gradient of out; that of lse is taken as 0 ``
+    pub dout: Option<&'a Tensor>,
+    /// `` out [TQ][H][D] ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out [TK][HKV][D], summed over the query heads of a key head ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out [TK][HKV][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` as in the forward call ``
+    pub causal: bool,
+    /// `` dq in a pass of its own instead of by atomics: the same bits every time, slower ``
+    pub deterministic: bool,
+    /// `` if deterministic: rows of the longest sequence of queries, or more; rows past it: dq 0 ``
+    pub max_queries: i64,
+    /// `` as in the forward call ``
+    pub scale: Option<f64>,
+}
+
+impl AttentionBackwardVarlenArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_backward_varlen_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_backward_varlen_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_backward_varlen_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            q_offsets: tensor(self.q_offsets, held),
+            k_offsets: tensor(self.k_offsets, held),
+            max_keys: self.max_keys,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            dout: tensor(self.dout, held),
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            causal: self.causal,
+            deterministic: self.deterministic,
+            max_queries: self.max_queries,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_attention_decode_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionDecodeArgs<'a> {
+    /// `` in [B][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in u8 [B][S][HKV], 0 masks the key; NULL: no mask ``
+    pub mask: Option<&'a Tensor>,
+    /// `` in i32 [B]: how many of the S keys each request has, clamped to 0 .. S; keys after them are not read. NULL: all have S ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out [B][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` into how many parts the keys are split; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl AttentionDecodeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_decode_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_decode_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_decode_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            mask: tensor(self.mask, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionArgs<'a> {
+    /// `` in [B][S][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` out [B][S][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H][S]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    pub causal: bool,
+    /// `` > 0: causal, and only the last `window` keys up to the query's own ``
+    pub window: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl AttentionArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            window: self.window,
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_attention_kvpacked_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionKvpackedArgs<'a> {
+    /// `` in [TQ][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [TK][HKV][D + DV]: k, then v ``
+    pub kv: Option<&'a Tensor>,
+    /// `` in i32 [B + 1] ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` in i32 [B + 1] ``
+    pub k_offsets: Option<&'a Tensor>,
+    pub max_queries: i64,
+    /// `` out [TQ][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [H][TQ]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    pub causal: bool,
+    pub window: i64,
+    pub scale: Option<f64>,
+}
+
+impl AttentionKvpackedArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_kvpacked_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_kvpacked_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_kvpacked_args>(),
+            q: tensor(self.q, held),
+            kv: tensor(self.kv, held),
+            q_offsets: tensor(self.q_offsets, held),
+            k_offsets: tensor(self.k_offsets, held),
+            max_queries: self.max_queries,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            window: self.window,
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_attention_qkvpacked_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionQkvpackedArgs<'a> {
+    /// `` in [T][H][2 * D + DV]: q, then k, then v ``
+    pub qkv: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to T, not decreasing ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` D ``
+    pub head_size: i64,
+    /// `` of the longest sequence, or more; rows past it are not computed ``
+    pub max_rows: i64,
+    /// `` out [T][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [H][T]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    pub causal: bool,
+    pub window: i64,
+    pub scale: Option<f64>,
+}
+
+impl AttentionQkvpackedArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_qkvpacked_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_qkvpacked_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_qkvpacked_args>(),
+            qkv: tensor(self.qkv, held),
+            offsets: tensor(self.offsets, held),
+            head_size: self.head_size,
+            max_rows: self.max_rows,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            window: self.window,
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_attention_varlen_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionVarlenArgs<'a> {
+    /// `` in [TQ][H][D]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [TK][HKV][D]: the same with k_offsets ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [TK][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TQ, not decreasing ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TK, not decreasing ``
+    pub k_offsets: Option<&'a Tensor>,
+    /// `` rows of the longest sequence of queries, or more; rows past it are not computed ``
+    pub max_queries: i64,
+    /// `` out [TQ][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [H][TQ]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` within each sequence ``
+    pub causal: bool,
+    /// `` > 0: causal, and only the last `window` keys up to the query's own ``
+    pub window: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl AttentionVarlenArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_attention_varlen_args {
+        let _ = (&numbers, &held);
+        sys::kiln_attention_varlen_args {
+            struct_size: core::mem::size_of::<sys::kiln_attention_varlen_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            q_offsets: tensor(self.q_offsets, held),
+            k_offsets: tensor(self.k_offsets, held),
+            max_queries: self.max_queries,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            window: self.window,
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_cast_fp8_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CastFp8Args<'a> {
+    /// `` in T [M][N] ``
+    pub x: Option<&'a Tensor>,
+    /// `` out e4m3 [M][N] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [M], with a group [M][N / group, rounded up] ``
+    pub scales: Option<&'a Tensor>,
+    /// `` 32, 64, 128 or 256; 0: whole rows ``
+    pub group: i64,
+}
+
+impl CastFp8Args<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_cast_fp8_args {
+        let _ = (&numbers, &held);
+        sys::kiln_cast_fp8_args {
+            struct_size: core::mem::size_of::<sys::kiln_cast_fp8_args>(),
+            x: tensor(self.x, held),
+            out: tensor(self.out, held),
+            scales: tensor(self.scales, held),
+            group: self.group,
+        }
+    }
+}
+
+/// `kiln_causal_conv_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CausalConvArgs<'a> {
+    /// `` in T [B][S][D] ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [D][W] ``
+    pub filter: Option<&'a Tensor>,
+    /// `` in T [D]; NULL: 0 ``
+    pub bias: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][W - 1][D]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` out T [B][S][D] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 or T [N][W - 1][D]; NULL: not wanted ``
+    pub final_states: Option<&'a Tensor>,
+    pub activation: Activation,
+}
+
+impl CausalConvArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_causal_conv_args {
+        let _ = (&numbers, &held);
+        sys::kiln_causal_conv_args {
+            struct_size: core::mem::size_of::<sys::kiln_causal_conv_args>(),
+            x: tensor(self.x, held),
+            filter: tensor(self.filter, held),
+            bias: tensor(self.bias, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            out: tensor(self.out, held),
+            final_states: tensor(self.final_states, held),
+            activation: self.activation as u32,
+        }
+    }
+}
+
+/// `kiln_causal_conv_step_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CausalConvStepArgs<'a> {
+    /// `` in T [B][R][D], R from 1 to 16 ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [D][W] ``
+    pub filter: Option<&'a Tensor>,
+    /// `` in T [D]; NULL: 0 ``
+    pub bias: Option<&'a Tensor>,
+    /// `` in i32 [B]; NULL: b ``
+    pub from: Option<&'a Tensor>,
+    /// `` in i32 [B][R]; NULL: in place ``
+    pub to: Option<&'a Tensor>,
+    /// `` inout f32 or T [M][W - 1][D] ``
+    pub states: Option<&'a Tensor>,
+    /// `` out T [B][R][D] ``
+    pub out: Option<&'a Tensor>,
+    pub activation: Activation,
+}
+
+impl CausalConvStepArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_causal_conv_step_args {
+        let _ = (&numbers, &held);
+        sys::kiln_causal_conv_step_args {
+            struct_size: core::mem::size_of::<sys::kiln_causal_conv_step_args>(),
+            x: tensor(self.x, held),
+            filter: tensor(self.filter, held),
+            bias: tensor(self.bias, held),
+            from: tensor(self.from, held),
+            to: tensor(self.to, held),
+            states: tensor(self.states, held),
+            out: tensor(self.out, held),
+            activation: self.activation as u32,
+        }
+    }
+}
+
+/// `kiln_conv2d_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct Conv2dArgs<'a> {
+    /// `` in T [images][H][W][C] ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [KH][KW][C][F] ``
+    pub filter: Option<&'a Tensor>,
+    /// `` out T [images][OH][OW][F] ``
+    pub out: Option<&'a Tensor>,
+    /// `` at least 1; 0: 1 ``
+    pub stride: i64,
+    /// `` at least 1; 0: 1 ``
+    pub dilation: i64,
+    /// `` at least 0, on all sides ``
+    pub pad: i64,
+}
+
+impl Conv2dArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_conv2d_args {
+        let _ = (&numbers, &held);
+        sys::kiln_conv2d_args {
+            struct_size: core::mem::size_of::<sys::kiln_conv2d_args>(),
+            x: tensor(self.x, held),
+            filter: tensor(self.filter, held),
+            out: tensor(self.out, held),
+            stride: self.stride,
+            dilation: self.dilation,
+            pad: self.pad,
+        }
+    }
+}
+
+/// `kiln_cross_entropy_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CrossEntropyArgs<'a> {
+    /// `` in T [M][V], V at least 1 ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in i32 [M] ``
+    pub labels: Option<&'a Tensor>,
+    /// `` out f32 [M] ``
+    pub loss: Option<&'a Tensor>,
+    /// `` out f32 [M]: the logarithm of the sum of exponentials, for the backward pass ``
+    pub lse: Option<&'a Tensor>,
+}
+
+impl CrossEntropyArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_cross_entropy_args {
+        let _ = (&numbers, &held);
+        sys::kiln_cross_entropy_args {
+            struct_size: core::mem::size_of::<sys::kiln_cross_entropy_args>(),
+            logits: tensor(self.logits, held),
+            labels: tensor(self.labels, held),
+            loss: tensor(self.loss, held),
+            lse: tensor(self.lse, held),
+        }
+    }
+}
+
+/// `kiln_cross_entropy_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CrossEntropyBackwardArgs<'a> {
+    /// `` in T [M][V] ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in i32 [M] ``
+    pub labels: Option<&'a Tensor>,
+    /// `` in f32 [M], of the forward pass ``
+    pub lse: Option<&'a Tensor>,
+    /// `` in f32 [M] ``
+    pub dloss: Option<&'a Tensor>,
+    /// `` out T [M][V] ``
+    pub dlogits: Option<&'a Tensor>,
+}
+
+impl CrossEntropyBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_cross_entropy_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_cross_entropy_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_cross_entropy_backward_args>(),
+            logits: tensor(self.logits, held),
+            labels: tensor(self.labels, held),
+            lse: tensor(self.lse, held),
+            dloss: tensor(self.dloss, held),
+            dlogits: tensor(self.dlogits, held),
+        }
+    }
+}
+
+/// `kiln_embedding_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct EmbeddingArgs<'a> {
+    /// `` in T [V][N] ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [M] ``
+    pub tokens: Option<&'a Tensor>,
+    /// `` out T [M][N] ``
+    pub out: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1 ``
+    pub scale: Option<f64>,
+}
+
+impl EmbeddingArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_embedding_args {
+        let _ = (&numbers, &held);
+        sys::kiln_embedding_args {
+            struct_size: core::mem::size_of::<sys::kiln_embedding_args>(),
+            table: tensor(self.table, held),
+            tokens: tensor(self.tokens, held),
+            out: tensor(self.out, held),
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_gdn_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnArgs<'a> {
+    /// `` in T [B][S][HK][DK] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][S][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H]: g. Below -40, -infinity too, it counts as -40 ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in T or f32 [B][S][H] ``
+    pub beta: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]: the states before the first token; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` out T [B][S][H][DV]: o ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 or T [N][H][DK][DV]: the states after the last token; NULL: not wanted ``
+    pub final_states: Option<&'a Tensor>,
+    /// `` q and k are divided by sqrt(|q|^2 + 1e-6) and sqrt(|k|^2 + 1e-6) ``
+    pub normalize: bool,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl GdnArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            beta: tensor(self.beta, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            out: tensor(self.out, held),
+            final_states: tensor(self.final_states, held),
+            normalize: self.normalize,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_gdn_step_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnStepArgs<'a> {
+    /// `` in T [B][R][HK][DK], R from 1 to 16 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][R][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][R][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][R][H] ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in T or f32 [B][R][H] ``
+    pub beta: Option<&'a Tensor>,
+    /// `` in i32 [B]; NULL: b ``
+    pub from: Option<&'a Tensor>,
+    /// `` in i32 [B][R]; NULL: in place ``
+    pub to: Option<&'a Tensor>,
+    /// `` inout f32 or T [M][H][DK][DV] ``
+    pub states: Option<&'a Tensor>,
+    /// `` out T [B][R][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    pub normalize: bool,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl GdnStepArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_step_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_step_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_step_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            beta: tensor(self.beta, held),
+            from: tensor(self.from, held),
+            to: tensor(self.to, held),
+            states: tensor(self.states, held),
+            out: tensor(self.out, held),
+            normalize: self.normalize,
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GemmArgs<'a> {
+    /// `` in [Z][M][K], with transpose_a [Z][K][M] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in [Z][K][N], with transpose_b [Z][N][K] ``
+    pub b: Option<&'a Tensor>,
+    /// `` out [Z][M][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in [N]; NULL: none ``
+    pub bias: Option<&'a Tensor>,
+    /// `` in [Z][M][N]; NULL: none ``
+    pub residual: Option<&'a Tensor>,
+    pub transpose_a: bool,
+    pub transpose_b: bool,
+    pub activation: Activation,
+    /// `` any number; NULL: 1 ``
+    pub scale: Option<f64>,
+    /// `` in f32 [Z][M]; NULL: 1. Not with c of i32 or f64 ``
+    pub a_scales: Option<&'a Tensor>,
+    /// `` in f32 [Z][N]; NULL: 1. Not with c of i32 or f64 ``
+    pub b_scales: Option<&'a Tensor>,
+    pub precision: Precision,
+    /// `` in as b; NULL: no pair. Not with c of i32 ``
+    pub up: Option<&'a Tensor>,
+    /// `` in f32 [Z][N]; NULL: 1 ``
+    pub up_scales: Option<&'a Tensor>,
+    /// `` in [N]; NULL: none ``
+    pub up_bias: Option<&'a Tensor>,
+}
+
+impl GemmArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gemm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gemm_args {
+            struct_size: core::mem::size_of::<sys::kiln_gemm_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            bias: tensor(self.bias, held),
+            residual: tensor(self.residual, held),
+            transpose_a: self.transpose_a,
+            transpose_b: self.transpose_b,
+            activation: self.activation as u32,
+            scale: number(self.scale, numbers),
+            a_scales: tensor(self.a_scales, held),
+            b_scales: tensor(self.b_scales, held),
+            precision: self.precision as u32,
+            up: tensor(self.up, held),
+            up_scales: tensor(self.up_scales, held),
+            up_bias: tensor(self.up_bias, held),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_hadamard_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct HadamardArgs<'a> {
+    /// `` in T [M][N], N a power of two from 2 to 32768 ``
+    pub x: Option<&'a Tensor>,
+    /// `` out T [M][N] ``
+    pub out: Option<&'a Tensor>,
+}
+
+impl HadamardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_hadamard_args {
+        let _ = (&numbers, &held);
+        sys::kiln_hadamard_args {
+            struct_size: core::mem::size_of::<sys::kiln_hadamard_args>(),
+            x: tensor(self.x, held),
+            out: tensor(self.out, held),
+        }
+    }
+}
+
+/// `kiln_norm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NormArgs<'a> {
+    /// `` in T [M][N], N from 1 to 16384 ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [M][N]; NULL: none ``
+    pub residual: Option<&'a Tensor>,
+    /// `` in T [N]; NULL: 1 ``
+    pub weight: Option<&'a Tensor>,
+    /// `` in T [N]; NULL: 0 ``
+    pub bias: Option<&'a Tensor>,
+    /// `` out T, e4m3 or i8 [M][N]; narrow ones divided by their row's scale, saturating; NaN is 0 in i8 ``
+    pub out: Option<&'a Tensor>,
+    /// `` out T [M][N]: x + residual, rounded, which is what is normalised; NULL: not wanted ``
+    pub sum: Option<&'a Tensor>,
+    /// `` out f32 [M]: max(largest magnitude of the row, 1e-4) / 448, for i8 / 127. With e4m3 and i8 ``
+    pub out_scale: Option<&'a Tensor>,
+    /// `` at least 0, and finite ``
+    pub eps: f64,
+}
+
+impl NormArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_norm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_norm_args {
+            struct_size: core::mem::size_of::<sys::kiln_norm_args>(),
+            x: tensor(self.x, held),
+            residual: tensor(self.residual, held),
+            weight: tensor(self.weight, held),
+            bias: tensor(self.bias, held),
+            out: tensor(self.out, held),
+            sum: tensor(self.sum, held),
+            out_scale: tensor(self.out_scale, held),
+            eps: self.eps,
+        }
+    }
+}
+
+/// `kiln_linear_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct LinearAttentionArgs<'a> {
+    /// `` in T [B][S][HK][DK] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][S][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H]; NULL: 0 ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub decay: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` out T [B][S][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 or T [N][H][DK][DV]; NULL: not wanted ``
+    pub final_states: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl LinearAttentionArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_linear_attention_args {
+        let _ = (&numbers, &held);
+        sys::kiln_linear_attention_args {
+            struct_size: core::mem::size_of::<sys::kiln_linear_attention_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            decay: tensor(self.decay, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            out: tensor(self.out, held),
+            final_states: tensor(self.final_states, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_linear_attention_step_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct LinearAttentionStepArgs<'a> {
+    /// `` in T [B][R][HK][DK], R from 1 to 16 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][R][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][R][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][R][H]; NULL: 0 ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub decay: Option<&'a Tensor>,
+    /// `` in i32 [B]; NULL: b ``
+    pub from: Option<&'a Tensor>,
+    /// `` in i32 [B][R]; NULL: in place ``
+    pub to: Option<&'a Tensor>,
+    /// `` inout f32 or T [M][H][DK][DV] ``
+    pub states: Option<&'a Tensor>,
+    /// `` out T [B][R][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl LinearAttentionStepArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_linear_attention_step_args {
+        let _ = (&numbers, &held);
+        sys::kiln_linear_attention_step_args {
+            struct_size: core::mem::size_of::<sys::kiln_linear_attention_step_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            decay: tensor(self.decay, held),
+            from: tensor(self.from, held),
+            to: tensor(self.to, held),
+            states: tensor(self.states, held),
+            out: tensor(self.out, held),
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_mamba2_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct Mamba2Args<'a> {
+    /// `` in T [B][S][H][P] ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [B][S][H] ``
+    pub dt: Option<&'a Tensor>,
+    /// `` in f32 [H], below 0 ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [B][S][G][N] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in T [B][S][G][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub skip: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` in f32 or T [B][H][P][N]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 or T [B][H][P][N]; NULL: not wanted ``
+    pub final_states: Option<&'a Tensor>,
+    /// `` d = dt + dt_bias ``
+    pub plain_dt: bool,
+}
+
+impl Mamba2Args<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mamba2_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mamba2_args {
+            struct_size: core::mem::size_of::<sys::kiln_mamba2_args>(),
+            x: tensor(self.x, held),
+            dt: tensor(self.dt, held),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            skip: tensor(self.skip, held),
+            dt_bias: tensor(self.dt_bias, held),
+            initial_states: tensor(self.initial_states, held),
+            out: tensor(self.out, held),
+            final_states: tensor(self.final_states, held),
+            plain_dt: self.plain_dt,
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_mamba2_step_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct Mamba2StepArgs<'a> {
+    /// `` in T [B][R][H][P], R from 1 to 16 ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [B][R][H] ``
+    pub dt: Option<&'a Tensor>,
+    /// `` in f32 [H], below 0 ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [B][R][G][N] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in T [B][R][G][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub skip: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` in T [B][R][H][P]: out is multiplied by silu(z); NULL: 1 ``
+    pub z: Option<&'a Tensor>,
+    /// `` in i32 [B]; NULL: the number of the request ``
+    pub from: Option<&'a Tensor>,
+    /// `` in i32 [B][R]; NULL: in place ``
+    pub to: Option<&'a Tensor>,
+    /// `` inout f32 or T [M][H][P][N] ``
+    pub states: Option<&'a Tensor>,
+    /// `` out T [B][R][H][P] ``
+    pub out: Option<&'a Tensor>,
+    /// `` d = dt + dt_bias ``
+    pub plain_dt: bool,
+}
+
+impl Mamba2StepArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mamba2_step_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mamba2_step_args {
+            struct_size: core::mem::size_of::<sys::kiln_mamba2_step_args>(),
+            x: tensor(self.x, held),
+            dt: tensor(self.dt, held),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            skip: tensor(self.skip, held),
+            dt_bias: tensor(self.dt_bias, held),
+            z: tensor(self.z, held),
+            from: tensor(self.from, held),
+            to: tensor(self.to, held),
+            states: tensor(self.states, held),
+            out: tensor(self.out, held),
+            plain_dt: self.plain_dt,
+        }
+    }
+}
+
+/// `kiln_masked_decode_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MaskedDecodeArgs<'a> {
+    /// `` in bf16, f16, f32 or i8 [R][H][D]: the new tokens' projections ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [R][HKV][D]; NULL in cross attention, as v ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [R][HKV][D]. All three may be parts of one tensor [R][H + 2 * HKV][D] ``
+    pub v: Option<&'a Tensor>,
+    /// `` inout T, i8 or e4m3 [blocks][HKV][page size][D]: blocks of keys and blocks of values. In cross attention it is only read ``
+    pub cache: Option<&'a Tensor>,
+    /// `` in i32 [R][2][pages]: the block of each page of keys, then of values. Used entries are blocks of the cache, and the page that a token is appended to is the row's own ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [R]: tokens in the cache, without the new one and without the prefix ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out T or e4m3 [R][H][D] ``
+    pub out: Option<&'a Tensor>,
+    /// `` in host memory; NULL: none ``
+    pub rotary: Option<&'a sys::kiln_rotary>,
+    /// `` inout f32 [blocks][HKV][page size]: what the elements of a token, i8 or e4m3, are multiplied by. An i8 cache needs it: a new token gets its largest magnitude / 128, and one of NaN a scale of NaN. An e4m3 cache: NULL: 1; a new token gets 1 ``
+    pub scales: Option<&'a Tensor>,
+    /// `` inout as cache [blocks2][HKV][page size][D]: a second pool. An entry of the table with the top bit set means the block of its other 31 bits, of this one. Not with scales ``
+    pub cache2: Option<&'a Tensor>,
+    /// `` token t is in place t % ring: the last `ring` tokens and the new one count. 1 to pages * page size; 0: pages * page size ``
+    pub ring: i64,
+    /// `` tokens in the cache of the longest row, prefix included, or more: what the workspace and the splitting are made for; tokens past it are not seen. 0: as many as fit ``
+    pub max_length: i64,
+    /// `` into how many parts the cached tokens are split, at most: 1 to 1024; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` in T [H][D]; NULL: none ``
+    pub q_bias: Option<&'a Tensor>,
+    /// `` in T [HKV][D]; NULL: none ``
+    pub k_bias: Option<&'a Tensor>,
+    /// `` in T [HKV][D]; NULL: none ``
+    pub v_bias: Option<&'a Tensor>,
+    /// `` in f32 [3]: what q, k and v are multiplied by before biases; i8 needs it; NULL: 1 ``
+    pub qkv_scales: Option<&'a Tensor>,
+    /// `` T; 0: the type of q; if that is i8, the type of out ``
+    pub r#type: Option<Type>,
+    /// `` in i32 [R / beams]: which factors each request has; NULL: none ``
+    pub tasks: Option<&'a Tensor>,
+    /// `` in T [tasks][HKV][D]: after bias, before rotary embedding; with `tasks` ``
+    pub key_factors: Option<&'a Tensor>,
+    /// `` in T [tasks][HKV][D] ``
+    pub value_factors: Option<&'a Tensor>,
+    /// `` in i32 [R][components]: rotary position of the new token; the first component counts. NULL: n. With `rotary` ``
+    pub positions: Option<&'a Tensor>,
+    /// `` in i32 [R]: tokens of a prefix, in the cache before the `lengths` others; NULL: 0 ``
+    pub prefix_lengths: Option<&'a Tensor>,
+    /// `` rotary positions begin with 0 after the prefix. Interleaved only ``
+    pub positions_after_prefix: bool,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+    /// `` in f32 [H]: linear bias (ALiBi); NULL: none ``
+    pub slopes: Option<&'a Tensor>,
+    /// `` in T [H][L][L]: of the query at the second index for the key at the third; every position is below L; NULL: none ``
+    pub bias: Option<&'a Tensor>,
+    /// `` in T [H][buckets], at least 4: by distance, a bucket for each up to half of them, the others in logarithmic steps up to bucket_distance (T5); NULL: none ``
+    pub bucket_bias: Option<&'a Tensor>,
+    /// `` with bucket_bias: > buckets / 2: from here on distances share the last bucket ``
+    pub bucket_distance: i64,
+    /// `` all buckets are for keys before the query; else the first half is (the other half is of keys after it, which decoding has none of) ``
+    pub one_sided_buckets: bool,
+    /// `` queries at n >= trained_length are multiplied by ln(n + 1) / ln(trained_length) ``
+    pub log_scaling: bool,
+    /// `` > 1 where log_scaling, NTK, YaRN or Llama 3 asks for it ``
+    pub trained_length: i64,
+    /// `` in bool [R]: rows to leave alone, their out and cache too; NULL: none ``
+    pub finished: Option<&'a Tensor>,
+    /// `` cross attention: over an encoder's `lengths` tokens; nothing is appended. Rows of beams read from the first of their request; one of length 0 has out 0. n is lengths - 1 ``
+    pub cross: bool,
+    /// `` rows of a request; R is a multiple; 0: 1 ``
+    pub beams: i64,
+    /// `` in i32 [R][positions]: of which beam of the request, from 0 on, the row has the token at each position; needed with beams > 1, but in cross attention; n < ring then ``
+    pub sources: Option<&'a Tensor>,
+    /// `` in i32 [R]: positions before it are the request's first beam's; with `sources` ``
+    pub prompt_lengths: Option<&'a Tensor>,
+    /// `` in f32 [1]: what out is multiplied by; NULL: 1 ``
+    pub out_scale: Option<&'a Tensor>,
+}
+
+impl MaskedDecodeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_masked_decode_args {
+        let _ = (&numbers, &held);
+        sys::kiln_masked_decode_args {
+            struct_size: core::mem::size_of::<sys::kiln_masked_decode_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            cache: tensor(self.cache, held),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            rotary: self.rotary.map_or(core::ptr::null(), |r| r),
+            scales: tensor(self.scales, held),
+            cache2: tensor(self.cache2, held),
+            ring: self.ring,
+            max_length: self.max_length,
+            splits: self.splits,
+            q_bias: tensor(self.q_bias, held),
+            k_bias: tensor(self.k_bias, held),
+            v_bias: tensor(self.v_bias, held),
+            qkv_scales: tensor(self.qkv_scales, held),
+            r#type: self.r#type.map_or(0, |t| t as u32),
+            tasks: tensor(self.tasks, held),
+            key_factors: tensor(self.key_factors, held),
+            value_factors: tensor(self.value_factors, held),
+            positions: tensor(self.positions, held),
+            prefix_lengths: tensor(self.prefix_lengths, held),
+            positions_after_prefix: self.positions_after_prefix,
+            scale: number(self.scale, numbers),
+            slopes: tensor(self.slopes, held),
+            bias: tensor(self.bias, held),
+            bucket_bias: tensor(self.bucket_bias, held),
+            bucket_distance: self.bucket_distance,
+            one_sided_buckets: self.one_sided_buckets,
+            log_scaling: self.log_scaling,
+            trained_length: self.trained_length,
+            finished: tensor(self.finished, held),
+            cross: self.cross,
+            beams: self.beams,
+            sources: tensor(self.sources, held),
+            prompt_lengths: tensor(self.prompt_lengths, held),
+            out_scale: tensor(self.out_scale, held),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_mla_append_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaAppendArgs<'a> {
+    /// `` in bf16 or f16 [N][key_heads][576] ``
+    pub keys: Option<&'a Tensor>,
+    /// `` in i32 [N]; NULL: 0, 1, 2 ... ``
+    pub slots: Option<&'a Tensor>,
+    /// `` inout as keys [pages][page size][key_heads][576] ``
+    pub cache: Option<&'a Tensor>,
+}
+
+impl MlaAppendArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_append_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_append_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_append_args>(),
+            keys: tensor(self.keys, held),
+            slots: tensor(self.slots, held),
+            cache: tensor(self.cache, held),
+        }
+    }
+}
+
+/// `kiln_mla_dequantize_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaDequantizeArgs<'a> {
+    /// `` in u8, i8 or e4m3 [pages][page size][656] or [584] ``
+    pub cache: Option<&'a Tensor>,
+    /// `` in i32 [N]; NULL: 0, 1, 2 ... ``
+    pub slots: Option<&'a Tensor>,
+    /// `` out bf16 [N][576] or [N][512] ``
+    pub keys: Option<&'a Tensor>,
+    /// `` as in kiln_mla_decode_sparse_args ``
+    pub round_scales: bool,
+}
+
+impl MlaDequantizeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_dequantize_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_dequantize_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_dequantize_args>(),
+            cache: tensor(self.cache, held),
+            slots: tensor(self.slots, held),
+            keys: tensor(self.keys, held),
+            round_scales: self.round_scales,
+        }
+    }
+}
+
+/// `kiln_mla_prefill_sparse_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaPrefillSparseArgs<'a> {
+    /// `` in bf16 [S][H][D]; D is 576 or 512 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in bf16 [SKV][D] ``
+    pub kv: Option<&'a Tensor>,
+    /// `` in i32 [S][topk]: rows of kv, in any order. One below 0 or past SKV - 1 is masked; one that occurs twice counts twice ``
+    pub indices: Option<&'a Tensor>,
+    /// `` in i32 [S]: how many entries of each list count; NULL: all ``
+    pub topk_lengths: Option<&'a Tensor>,
+    /// `` in f32 [H]: a logit, natural and not scaled, that is added to the denominator of out only; NULL: none ``
+    pub sink: Option<&'a Tensor>,
+    /// `` out bf16 [S][H][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [S][H] or NULL: the maximum of scale * <q, k>; no key: -infinity; NaN where lse is ``
+    pub max_logits: Option<&'a Tensor>,
+    /// `` out f32 [S][H] or NULL: the logarithm of the sum of exp(scale * <q, k>); no key: +infinity, and out is 0 ``
+    pub lse: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+    /// `` max_logits and lse in base 2, times log2(e), and lse -infinity for a row without keys: as FlashMLA returned them until 2026 ``
+    pub base2: bool,
+}
+
+impl MlaPrefillSparseArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_prefill_sparse_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_prefill_sparse_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_prefill_sparse_args>(),
+            q: tensor(self.q, held),
+            kv: tensor(self.kv, held),
+            indices: tensor(self.indices, held),
+            topk_lengths: tensor(self.topk_lengths, held),
+            sink: tensor(self.sink, held),
+            out: tensor(self.out, held),
+            max_logits: tensor(self.max_logits, held),
+            lse: tensor(self.lse, held),
+            scale: number(self.scale, numbers),
+            base2: self.base2,
+        }
+    }
+}
+
+/// `kiln_mla_quantize_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaQuantizeArgs<'a> {
+    /// `` in bf16 or f16 [N][576] or [N][512] ``
+    pub keys: Option<&'a Tensor>,
+    /// `` in i32 [N]; NULL: 0, 1, 2 ... ``
+    pub slots: Option<&'a Tensor>,
+    /// `` inout u8, i8 or e4m3 [pages][page size][656] or [584] ``
+    pub cache: Option<&'a Tensor>,
+    /// `` 656 bytes: keep scales in f32; else they are rounded to bf16, so that readers that round them and readers that do not agree ``
+    pub full_scales: bool,
+    /// `` 656 bytes: scales as with keys of 512, as FlashMLA has written them since 2026 ``
+    pub power_scales: bool,
+}
+
+impl MlaQuantizeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_quantize_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_quantize_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_quantize_args>(),
+            keys: tensor(self.keys, held),
+            slots: tensor(self.slots, held),
+            cache: tensor(self.cache, held),
+            full_scales: self.full_scales,
+            power_scales: self.power_scales,
+        }
+    }
+}
+
+/// `kiln_mla_slots_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaSlotsArgs<'a> {
+    /// `` in i32 [batch][pages per request] ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [batch]: including the new tokens ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out i32 [batch][queries]; -1 for a token before the first or past the table ``
+    pub slots: Option<&'a Tensor>,
+    /// `` tokens of a page ``
+    pub page_size: i64,
+}
+
+impl MlaSlotsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_slots_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_slots_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_slots_args>(),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            slots: tensor(self.slots, held),
+            page_size: self.page_size,
+        }
+    }
+}
+
+/// `kiln_paged_append_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct PagedAppendArgs<'a> {
+    /// `` in bf16 or f16 [N][HKV][D] ``
+    pub keys: Option<&'a Tensor>,
+    /// `` in [N][HKV][DV] ``
+    pub values: Option<&'a Tensor>,
+    /// `` in i32 [N] ``
+    pub slots: Option<&'a Tensor>,
+    /// `` in i32 [N]: with `rotary` ``
+    pub positions: Option<&'a Tensor>,
+    /// `` inout as keys, or e4m3 [pages][page size][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` inout as k [pages][page size][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [HKV], positive: what the keys of a head are divided by; NULL: 1. e4m3 saturates ``
+    pub k_scales: Option<&'a Tensor>,
+    /// `` in f32 [HKV]: the same for its values ``
+    pub v_scales: Option<&'a Tensor>,
+    /// `` in host memory; NULL: none. Styles: halves, interleaved, YaRN, Llama 3 ``
+    pub rotary: Option<&'a sys::kiln_rotary>,
+    /// `` YaRN, Llama 3: positions that the model was trained for, at least 1 ``
+    pub trained_length: i64,
+}
+
+impl PagedAppendArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_paged_append_args {
+        let _ = (&numbers, &held);
+        sys::kiln_paged_append_args {
+            struct_size: core::mem::size_of::<sys::kiln_paged_append_args>(),
+            keys: tensor(self.keys, held),
+            values: tensor(self.values, held),
+            slots: tensor(self.slots, held),
+            positions: tensor(self.positions, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            k_scales: tensor(self.k_scales, held),
+            v_scales: tensor(self.v_scales, held),
+            rotary: self.rotary.map_or(core::ptr::null(), |r| r),
+            trained_length: self.trained_length,
+        }
+    }
+}
+
+/// `kiln_paged_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct PagedAttentionArgs<'a> {
+    /// `` in bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q, or e4m3 [pages][page size][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as k [pages][page size][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B][pages per request] ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [B]: keys of each request, the new ones included; may be 0 ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TQ, not decreasing; NULL: every request has TQ / B rows ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` with q_offsets: rows of the request that has most, or more; rows past it are not computed. 0: TQ. A small number (times H / HKV at most 64) chooses the way of decoding ``
+    pub max_queries: i64,
+    /// `` keys of the longest request, or more: how many shares the keys are split into depends on it, and no result; 0: what the table has room for ``
+    pub max_keys: i64,
+    /// `` out [TQ][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [TQ][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    pub causal: bool,
+    /// `` > 0: causal, and only the last `window` keys up to the query's own. Pages before the window of a request's first row are not read, and their table entries may be anything ``
+    pub window: i64,
+    /// `` > 0: scores become softcap * tanh(s / softcap); 0: they do not ``
+    pub softcap: f64,
+    /// `` in f32 [H] (ALiBi): slope * |i + L - S - j| is taken off s; NULL: none ``
+    pub slopes: Option<&'a Tensor>,
+    /// `` in f32 [H]: a logit, natural and not scaled, that is added to the denominator of out alone; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` in f32 [HKV], positive: what the keys of a head are multiplied by; NULL: 1 ``
+    pub k_scales: Option<&'a Tensor>,
+    /// `` in f32 [HKV]: the same for its values ``
+    pub v_scales: Option<&'a Tensor>,
+    /// `` into how many shares the keys are split, 1 to 65536; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl PagedAttentionArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_paged_attention_args {
+        let _ = (&numbers, &held);
+        sys::kiln_paged_attention_args {
+            struct_size: core::mem::size_of::<sys::kiln_paged_attention_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            q_offsets: tensor(self.q_offsets, held),
+            max_queries: self.max_queries,
+            max_keys: self.max_keys,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            window: self.window,
+            softcap: self.softcap,
+            slopes: tensor(self.slopes, held),
+            sinks: tensor(self.sinks, held),
+            k_scales: tensor(self.k_scales, held),
+            v_scales: tensor(self.v_scales, held),
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_paged_slots_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct PagedSlotsArgs<'a> {
+    /// `` in i32 [B][pages per request] ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [B]: including the new tokens ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` in i32 [B + 1]: as in kiln_paged_attention_args; NULL: TQ / B tokens each ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` out i32 [TQ]; -1 for a token before the first or past the table ``
+    pub slots: Option<&'a Tensor>,
+    /// `` out i32 [TQ]: the token's place in its request; NULL: not wanted ``
+    pub positions: Option<&'a Tensor>,
+    /// `` tokens of a page ``
+    pub page_size: i64,
+}
+
+impl PagedSlotsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_paged_slots_args {
+        let _ = (&numbers, &held);
+        sys::kiln_paged_slots_args {
+            struct_size: core::mem::size_of::<sys::kiln_paged_slots_args>(),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            q_offsets: tensor(self.q_offsets, held),
+            slots: tensor(self.slots, held),
+            positions: tensor(self.positions, held),
+            page_size: self.page_size,
+        }
+    }
+}
+
+/// `kiln_rotary_embedding_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct RotaryEmbeddingArgs<'a> {
+    /// `` inout T [tokens][H][D]: queries or keys ``
+    pub x: Option<&'a Tensor>,
+    /// `` in i32 [tokens] ``
+    pub positions: Option<&'a Tensor>,
+    /// `` in host memory; NULL: halves, all of D, base 10000 ``
+    pub rotary: Option<&'a sys::kiln_rotary>,
+    /// `` YaRN, Llama 3: positions that the model was trained for, at least 1 ``
+    pub trained_length: i64,
+    /// `` by the opposite angle: what it makes of a gradient ``
+    pub backward: bool,
+}
+
+impl RotaryEmbeddingArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_rotary_embedding_args {
+        let _ = (&numbers, &held);
+        sys::kiln_rotary_embedding_args {
+            struct_size: core::mem::size_of::<sys::kiln_rotary_embedding_args>(),
+            x: tensor(self.x, held),
+            positions: tensor(self.positions, held),
+            rotary: self.rotary.map_or(core::ptr::null(), |r| r),
+            trained_length: self.trained_length,
+            backward: self.backward,
+        }
+    }
+}
+
+/// `kiln_softmax_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct SoftmaxArgs<'a> {
+    /// `` in T [M][N], N at least 1 ``
+    pub x: Option<&'a Tensor>,
+    /// `` out bf16, f16 or f32 [M][N] ``
+    pub out: Option<&'a Tensor>,
+}
+
+impl SoftmaxArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_softmax_args {
+        let _ = (&numbers, &held);
+        sys::kiln_softmax_args {
+            struct_size: core::mem::size_of::<sys::kiln_softmax_args>(),
+            x: tensor(self.x, held),
+            out: tensor(self.out, held),
+        }
+    }
+}
+
+/// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
+/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`.
+impl Operators {
+    /// `kiln_activate`.
+    pub fn activate(&self, stream: &Stream, args: &ActivateArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_activate(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_activate_backward`.
+    pub fn activate_backward(&self, stream: &Stream, args: &ActivateBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_activate_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_argmax`.
+    pub fn argmax(&self, stream: &Stream, args: &ArgmaxArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_argmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_backward`.
+    pub fn attention_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &AttentionBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_attention_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_backward_varlen`.
+    pub fn attention_backward_varlen(&self, stream: &Stream, scratch: &mut Workspace, args: &AttentionBackwardVarlenArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_attention_backward_varlen_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_backward_varlen(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_decode`.
+    pub fn attention_decode(&self, stream: &Stream, scratch: &mut Workspace, args: &AttentionDecodeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_attention_decode_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_decode(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_forward`.
+    pub fn attention_forward(&self, stream: &Stream, args: &AttentionArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_forward_kvpacked`.
+    pub fn attention_forward_kvpacked(&self, stream: &Stream, args: &AttentionKvpackedArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_forward_kvpacked(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_forward_qkvpacked`.
+    pub fn attention_forward_qkvpacked(&self, stream: &Stream, args: &AttentionQkvpackedArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_forward_qkvpacked(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_attention_forward_varlen`.
+    pub fn attention_forward_varlen(&self, stream: &Stream, args: &AttentionVarlenArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_attention_forward_varlen(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_cast_fp8`.
+    pub fn cast_fp8(&self, stream: &Stream, args: &CastFp8Args) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_cast_fp8(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_causal_conv`.
+    pub fn causal_conv(&self, stream: &Stream, args: &CausalConvArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_causal_conv(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_causal_conv_step`.
+    pub fn causal_conv_step(&self, stream: &Stream, args: &CausalConvStepArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_causal_conv_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_conv2d`.
+    pub fn conv2d(&self, stream: &Stream, args: &Conv2dArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_conv2d(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_cross_entropy`.
+    pub fn cross_entropy(&self, stream: &Stream, args: &CrossEntropyArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_cross_entropy(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_cross_entropy_backward`.
+    pub fn cross_entropy_backward(&self, stream: &Stream, args: &CrossEntropyBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_cross_entropy_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_embedding`.
+    pub fn embedding(&self, stream: &Stream, args: &EmbeddingArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_embedding(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gdn_forward`.
+    pub fn gdn_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gdn_forward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gdn_step`.
+    pub fn gdn_step(&self, stream: &Stream, args: &GdnStepArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gemm`.
+    pub fn gemm(&self, stream: &Stream, scratch: &mut Workspace, args: &GemmArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gemm_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_hadamard`.
+    pub fn hadamard(&self, stream: &Stream, args: &HadamardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_hadamard(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_layer_norm`.
+    pub fn layer_norm(&self, stream: &Stream, args: &NormArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_layer_norm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_linear_attention_forward`.
+    pub fn linear_attention_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &LinearAttentionArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_linear_attention_forward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_linear_attention_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_linear_attention_step`.
+    pub fn linear_attention_step(&self, stream: &Stream, args: &LinearAttentionStepArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_linear_attention_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mamba2_forward`.
+    pub fn mamba2_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &Mamba2Args) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mamba2_forward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mamba2_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mamba2_step`.
+    pub fn mamba2_step(&self, stream: &Stream, args: &Mamba2StepArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mamba2_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_masked_decode`.
+    pub fn masked_decode(&self, stream: &Stream, scratch: &mut Workspace, args: &MaskedDecodeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_masked_decode_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_masked_decode(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_append`.
+    pub fn mla_append(&self, stream: &Stream, args: &MlaAppendArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_append(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_dequantize`.
+    pub fn mla_dequantize(&self, stream: &Stream, args: &MlaDequantizeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_dequantize(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_prefill_sparse`.
+    pub fn mla_prefill_sparse(&self, stream: &Stream, args: &MlaPrefillSparseArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_prefill_sparse(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_quantize`.
+    pub fn mla_quantize(&self, stream: &Stream, args: &MlaQuantizeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_quantize(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_slots`.
+    pub fn mla_slots(&self, stream: &Stream, args: &MlaSlotsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_slots(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_paged_append`.
+    pub fn paged_append(&self, stream: &Stream, args: &PagedAppendArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_paged_append(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_paged_attention`.
+    pub fn paged_attention(&self, stream: &Stream, scratch: &mut Workspace, args: &PagedAttentionArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_paged_attention_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_paged_attention(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_paged_slots`.
+    pub fn paged_slots(&self, stream: &Stream, args: &PagedSlotsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_paged_slots(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_rms_norm`.
+    pub fn rms_norm(&self, stream: &Stream, args: &NormArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_rms_norm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_rotary_embedding`.
+    pub fn rotary_embedding(&self, stream: &Stream, args: &RotaryEmbeddingArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_rotary_embedding(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_softmax`.
+    pub fn softmax(&self, stream: &Stream, args: &SoftmaxArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+}
