@@ -57,7 +57,8 @@ survey nsa/compress_backward.tile nsa_compressed_keys 'D=256 DV=256' D=96 G=1 G=
 survey nsa/compress_backward.tile nsa_compressed_queries 'D=256 DV=256' D=96 G=1 G=6 G=64
 survey nsa/decode_choose.tile nsa_decode_choose 'D=256 DV=256' 'D=256 DV=256 MAXB=8192' G=1 G=6 G=64
 survey nsa/decode.tile nsa_decode_part 'D=256 DV=256' BS=128 G=64 'D=256 DV=256 BS=128 G=64'
-survey sparse/decode.tile sparse_decode_paged 'D=256 DV=256' BS=256 G=64 'D=512 DV=512'
+survey sparse/block.tile block_sparse_rows D=64 D=256 'BQ=128 BK=128' 'BQ=128 BK=128 D=256' 'BQ=16 BK=16'
+survey sparse/decode.tile sparse_decode_part 'D=256 DV=256' BS=256 G=64 'D=512 DV=512'
 survey sparse/vertical_slash.tile vertical_slash D=32 D=128 D=192 D=256 BN=128 'D=128 BN=128'
 survey topk/indexer.tile indexer_logits BN=128 BN=512 BQ=4 D=256 H=128
 survey topk/select.tile topk_select WARPS=16 WARPS=8 CAP=8192 CAP=65536

@@ -18,15 +18,18 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
                       "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias",
-    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f",
-    "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
-    "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f",
-    "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f",
+    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f *sinks softcap:d",
+    "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
+                                  "*sinks softcap:d",
+    "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f *sinks softcap:d",
+    "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
+                                    "*sinks softcap:d",
     "kiln_attention_backward_args": "*q *k *v *out *lse *dout *dq *dk *dv ?causal ?deterministic scale:f workspace:p "
-                                    "workspace_bytes:z",
+                                    "workspace_bytes:z window:i *sinks *dsinks",
     "kiln_attention_backward_varlen_args": "*q *k *v *q_offsets *k_offsets max_keys:i *out *lse *dout *dq *dk *dv ?causal "
-                                           "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z",
-    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z",
+                                           "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z window:i "
+                                           "*sinks *dsinks",
+    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z softcap:d",
     "kiln_masked_decode_args":
         "*q *k *v *cache *table *lengths *out rotary:r workspace:p workspace_bytes:z *scales *cache2 ring:i max_length:i splits:i "
         "*q_bias *k_bias *v_bias *qkv_scales type:e *tasks *key_factors *value_factors *positions *prefix_lengths "
@@ -61,6 +64,13 @@ STRUCTS = {
         "*q *k_pooled *v_pooled *lengths *out *lse *block_indices block_size:i initial_blocks:i local_blocks:i scale:f",
     "kiln_nsa_decode_args":
         "*q *k *v *block_indices *block_counts *lengths *out *lse block_size:i splits:i scale:f workspace:p workspace_bytes:z",
+    "kiln_block_sparse_args": "*q *k *v *mask *list *counts *q_offsets *k_offsets max_queries:i max_keys:i *out *lse ?causal "
+                              "query_block:i key_block:i first_row:i scale:f workspace:p workspace_bytes:z",
+    "kiln_block_sparse_decode_args": "*q *k *v *table *lengths *mask *list *counts *out *lse key_block:i splits:i scale:f "
+                                     "workspace:p workspace_bytes:z",
+    "kiln_block_mask_args": "*scores *mask queries:i keys:i ?causal query_block:i key_block:i top:i threshold:d whole_rows:i",
+    "kiln_vertical_slash_estimate_args": "*q *k *vertical *slash scale:f workspace:p workspace_bytes:z",
+    "kiln_vertical_slash_args": "*q *k *v *vertical *slash *out scale:f workspace:p workspace_bytes:z",
     "kiln_mla_plan_args": "shape:s *lengths *topk_lengths *extra_topk_lengths memory:p memory_bytes:z",
     "kiln_mla_decode_args": "plan:l *q *cache *table *lengths *out *lse ?causal ?round_scales scale:f workspace:p "
                             "workspace_bytes:z",

@@ -28,13 +28,14 @@ from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
+           "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
            "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
            "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots",
            "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
-           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots", "rms_norm",
-           "rotary_embedding", "softmax"]
+           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward",
+           "paged_append", "paged_attention", "paged_slots", "rms_norm", "rotary_embedding", "softmax", "vertical_slash",
+           "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
@@ -98,31 +99,32 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
 # ---- attention
 
 def attention(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
-              causal: bool = False, window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
-              stream: Any = None) -> Any:
+              causal: bool = False, window: int = 0, scale: Optional[float] = None, sinks: Optional[Array] = None,
+              softcap: float = 0, return_lse: bool = False, stream: Any = None) -> Any:
     """Softmax attention, with grouped heads: out = softmax(scale q k^T) v.
 
     q         T [B][S][H][D], k T [B][SKV][HKV][D], v T [B][SKV][HKV][DV]; H is a multiple of HKV, D and DV of 16, up to 256
     causal    query i of S sees key j of SKV if j <= i + SKV - S; window > 0: causal, and the last `window` keys only
     scale     None: 1/sqrt(D)
+    sinks     f32 [H]: logits that join the sums of exponentials, or None; softcap > 0: scores become softcap * tanh(score / softcap)
     Returns out, T [B][S][H][DV]; with return_lse, or where `lse` is given, (out, lse): f32 [B][H][S], the natural logarithms of
     the sums of exponentials.
     """
-    call = Call("kiln_attention_forward", "kiln_attention_args", q=q, k=k, v=v)
+    call = Call("kiln_attention_forward", "kiln_attention_args", q=q, k=k, v=v, sinks=sinks)
     batch, rows, heads = call.extents("q", 3)
     out = call.output("out", out, (batch, rows, heads, call.extents("v", 4)[3]), call.type_of("q"))
     wanted = return_lse or lse is not None
     if wanted:
         lse = call.output("lse", lse, (batch, heads, rows), "f32")
-    call.set(causal=causal, window=window, scale=scale)
+    call.set(causal=causal, window=window, scale=scale, softcap=softcap)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
 
 def attention_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: Array, max_queries: int,
                      out: Optional[Array] = None, lse: Optional[Array] = None, *, causal: bool = False,
-                     window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
-                     stream: Any = None) -> Any:
+                     window: int = 0, scale: Optional[float] = None, sinks: Optional[Array] = None, softcap: float = 0,
+                     return_lse: bool = False, stream: Any = None) -> Any:
     """`attention` over a ragged batch that is packed without padding.
 
     q         T [TQ][H][D], k T [TK][HKV][D], v T [TK][HKV][DV]
@@ -131,75 +133,80 @@ def attention_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: 
     Returns out, T [TQ][H][DV]; with return_lse (out, lse): f32 [H][TQ].
     """
     call = Call("kiln_attention_forward_varlen", "kiln_attention_varlen_args", q=q, k=k, v=v, q_offsets=q_offsets,
-                k_offsets=k_offsets)
+                k_offsets=k_offsets, sinks=sinks)
     rows, heads = call.extents("q", 2)
     out = call.output("out", out, (rows, heads, call.extents("v", 3)[2]), call.type_of("q"))
     wanted = return_lse or lse is not None
     if wanted:
         lse = call.output("lse", lse, (heads, rows), "f32")
-    call.set(max_queries=max_queries, causal=causal, window=window, scale=scale)
+    call.set(max_queries=max_queries, causal=causal, window=window, scale=scale, softcap=softcap)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
 
 def attention_qkvpacked(qkv: Array, offsets: Array, head_size: int, max_rows: int, out: Optional[Array] = None,
                         lse: Optional[Array] = None, *, causal: bool = False, window: int = 0,
-                        scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+                        scale: Optional[float] = None, sinks: Optional[Array] = None, softcap: float = 0,
+                        return_lse: bool = False, stream: Any = None) -> Any:
     """`attention_varlen` with q, k and v of each token and head in one tensor.
 
     qkv       T [TOKENS][H][2 * D + DV]: q, then k, then v; head_size is D
     offsets   i32 [B + 1], of queries and keys alike; max_rows: of the longest sequence, or more
     Returns out, T [TOKENS][H][DV]; with return_lse (out, lse): f32 [H][TOKENS].
     """
-    call = Call("kiln_attention_forward_qkvpacked", "kiln_attention_qkvpacked_args", qkv=qkv, offsets=offsets)
+    call = Call("kiln_attention_forward_qkvpacked", "kiln_attention_qkvpacked_args", qkv=qkv, offsets=offsets,
+                sinks=sinks)
     rows, heads, width = call.extents("qkv", 3)
     out = call.output("out", out, (rows, heads, width - 2 * head_size), call.type_of("qkv"))
     wanted = return_lse or lse is not None
     if wanted:
         lse = call.output("lse", lse, (heads, rows), "f32")
-    call.set(head_size=head_size, max_rows=max_rows, causal=causal, window=window, scale=scale)
+    call.set(head_size=head_size, max_rows=max_rows, causal=causal, window=window, scale=scale, softcap=softcap)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
 
 def attention_kvpacked(q: Array, kv: Array, q_offsets: Array, k_offsets: Array, max_queries: int,
                        out: Optional[Array] = None, lse: Optional[Array] = None, *, causal: bool = False,
-                       window: int = 0, scale: Optional[float] = None, return_lse: bool = False,
-                       stream: Any = None) -> Any:
+                       window: int = 0, scale: Optional[float] = None, sinks: Optional[Array] = None, softcap: float = 0,
+                       return_lse: bool = False, stream: Any = None) -> Any:
     """`attention_varlen` with k and v of each token and head in one tensor: kv, T [TK][HKV][D + DV]; q is T [TQ][H][D].
 
     Returns out, T [TQ][H][DV]; with return_lse (out, lse): f32 [H][TQ].
     """
     call = Call("kiln_attention_forward_kvpacked", "kiln_attention_kvpacked_args", q=q, kv=kv, q_offsets=q_offsets,
-                k_offsets=k_offsets)
+                k_offsets=k_offsets, sinks=sinks)
     rows, heads, size = call.extents("q", 3)
     out = call.output("out", out, (rows, heads, call.extents("kv", 3)[2] - size), call.type_of("q"))
     wanted = return_lse or lse is not None
     if wanted:
         lse = call.output("lse", lse, (heads, rows), "f32")
-    call.set(max_queries=max_queries, causal=causal, window=window, scale=scale)
+    call.set(max_queries=max_queries, causal=causal, window=window, scale=scale, softcap=softcap)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
 
-def _gradients(call: Call, dq: Array, dk: Array, dv: Array) -> Tuple[Any, Any, Any]:
+def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Array]) -> Tuple[Any, ...]:
     def like(field: str, given: Array, of: str) -> Any:
         return call.output(field, given, call.tensors[of].shape, call.type_of(of))
-    return like("dq", dq, "q"), like("dk", dk, "k"), like("dv", dv, "v")
+    made = like("dq", dq, "q"), like("dk", dk, "k"), like("dv", dv, "v")
+    return made if sinks is None else made + (like("dsinks", None, "sinks"),)
 
 
 def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                        dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
-                       deterministic: bool = False, scale: Optional[float] = None,
-                       stream: Any = None) -> Tuple[Any, Any, Any]:
+                       window: int = 0, deterministic: bool = False, scale: Optional[float] = None,
+                       sinks: Optional[Array] = None, stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention`, from its inputs, its out and lse, and the gradient dout of out, T [B][S][H][DV].
 
-    deterministic: the same bits every time, slower. causal and scale as in the forward call; there is no window.
-    Returns (dq, dk, dv), of the shapes and types of q, k and v; those of k and v are summed over the query heads of a key head.
+    deterministic: the same bits every time, slower. causal, window, scale and sinks as in the forward call; capped scores have none.
+    Returns (dq, dk, dv), of the shapes and types of q, k and v; those of k and v are summed over the query heads of a key head;
+    with sinks (dq, dk, dv, dsinks), f32 [H].
     """
-    call = Call("kiln_attention_backward", "kiln_attention_backward_args", q=q, k=k, v=v, out=out, lse=lse, dout=dout)
-    made = _gradients(call, dq, dk, dv)
-    call.set(causal=causal, deterministic=deterministic, scale=scale)
+    call = Call("kiln_attention_backward", "kiln_attention_backward_args", q=q, k=k, v=v, out=out, lse=lse, dout=dout,
+                sinks=sinks)
+    made = _gradients(call, dq, dk, dv, sinks)
+    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale)
     call.run(stream)
     return made
 
@@ -207,28 +214,31 @@ def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dou
 def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_offsets: Array, max_keys: int,
                               out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                               dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
-                              deterministic: bool = False, max_queries: int = 0, scale: Optional[float] = None,
-                              stream: Any = None) -> Tuple[Any, Any, Any]:
+                              window: int = 0, deterministic: bool = False, max_queries: int = 0,
+                              scale: Optional[float] = None, sinks: Optional[Array] = None,
+                              stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention_varlen`. max_keys: keys of the longest sequence, or more; deterministic needs max_queries.
 
-    Returns (dq, dk, dv).
+    Returns (dq, dk, dv), with sinks (dq, dk, dv, dsinks).
     """
     call = Call("kiln_attention_backward_varlen", "kiln_attention_backward_varlen_args", q=q, k=k, v=v,
-                q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout)
-    made = _gradients(call, dq, dk, dv)
-    call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, deterministic=deterministic, scale=scale)
+                q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout, sinks=sinks)
+    made = _gradients(call, dq, dk, dv, sinks)
+    call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, window=window, deterministic=deterministic,
+             scale=scale)
     call.run(stream)
     return made
 
 
 def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
                      mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
-                     scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+                     scale: Optional[float] = None, softcap: float = 0, return_lse: bool = False,
+                     stream: Any = None) -> Any:
     """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
 
     q         T [B][H][D], k T [B][S][HKV][D], v T [B][S][HKV][DV]
     mask      u8 [B][S][HKV]: 0 masks the key; lengths i32 [B]: how many of the S keys each request has; or None
-    splits    into how many parts the keys are split; 0: as many as fill the device
+    splits    into how many parts the keys are split; 0: as many as fill the device; softcap as for `attention`
     Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
     """
     call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths)
@@ -237,7 +247,7 @@ def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, 
     wanted = return_lse or lse is not None
     if wanted:
         lse = call.output("lse", lse, (batch, heads), "f32")
-    call.set(splits=splits, scale=scale)
+    call.set(splits=splits, scale=scale, softcap=softcap)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
@@ -367,6 +377,112 @@ def paged_append(keys: Array, values: Array, k: Array, v: Array, slots: Array, *
     call.set(trained_length=trained_length)
     call.run(stream)
     return k, v
+
+
+# ---- blocks of keys that masks or lists choose, columns and diagonals
+
+def block_sparse(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
+                 mask: Optional[Array] = None, list: Optional[Array] = None, counts: Optional[Array] = None,
+                 q_offsets: Optional[Array] = None, k_offsets: Optional[Array] = None, max_queries: int = 0,
+                 max_keys: int = 0, causal: bool = False, query_block: int = 0, key_block: int = 0, first_row: int = 0,
+                 scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+    """Attention of blocks of queries to the blocks of keys that a mask or a list gives them, one of the two.
+
+    q, k, v   as for `attention`; with q_offsets and k_offsets, max_queries and max_keys (of the longest sequences) as for
+              `attention_varlen`
+    mask      u8, i8 or bool [B][HM][query blocks][key blocks]: not 0 where a block is taken; H is a multiple of HM
+    list      i32 [B][HM][query blocks][places]: numbers of blocks in any order, others (-1) count for nothing;
+              counts i32 [B][HM][query blocks]: how many of the first places count, or None
+    query_block, key_block: rows of a block, powers of two from 16 to 1024; 0: 64
+    first_row of mask or list, which the first block of queries reads
+    Returns out, as q of DV columns; with return_lse (out, lse): f32 [B][H][S], packed [H][TQ].
+    """
+    call = Call("kiln_block_sparse", "kiln_block_sparse_args", q=q, k=k, v=v, mask=mask, list=list, counts=counts,
+                q_offsets=q_offsets, k_offsets=k_offsets)
+    packed = q_offsets is not None
+    shape = call.extents("q", 3 if packed else 4)[:-1]
+    out = call.output("out", out, (*shape, call.extents("v", 3 if packed else 4)[-1]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (*shape[:-2], shape[-1], shape[-2]), "f32")
+    call.set(max_queries=max_queries, max_keys=max_keys, causal=causal, query_block=query_block, key_block=key_block,
+             first_row=first_row, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def block_sparse_decode(q: Array, k: Array, v: Array, lengths: Array, out: Optional[Array] = None,
+                        lse: Optional[Array] = None, *, mask: Optional[Array] = None, list: Optional[Array] = None,
+                        counts: Optional[Array] = None, table: Optional[Array] = None, key_block: int = 0,
+                        splits: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+                        stream: Any = None) -> Any:
+    """One query row for each request over the blocks of keys that a mask or a list gives to each key head.
+
+    q         T [B][H][D]; k, v T [B][S][HKV][D], [B][S][HKV][DV], or with table, i32 [B][pages per request], paged:
+              [pages][page size][HKV][D], of which a page holds whole blocks
+    lengths   i32 [B]: keys of each request
+    mask      u8, i8 or bool [B][HKV][key blocks]; list i32 [B][HKV][places]: numbers of blocks, -1: none; counts i32 [B][HKV]
+    key_block keys of a block, a power of two from 16 to 256; 0: 64. splits: of the blocks; 0: as many as fill the device
+    Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
+    """
+    call = Call("kiln_block_sparse_decode", "kiln_block_sparse_decode_args", q=q, k=k, v=v, table=table,
+                lengths=lengths, mask=mask, list=list, counts=counts)
+    batch, heads = call.extents("q", 2)
+    out = call.output("out", out, (batch, heads, call.extents("v", 4)[3]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (batch, heads), "f32")
+    call.set(key_block=key_block, splits=splits, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def block_mask(scores: Array, queries: int, keys: int, mask: Optional[Array] = None, *, causal: bool = False,
+               query_block: int = 0, key_block: int = 0, top: int = 0, threshold: float = 0, whole_rows: int = 0,
+               stream: Any = None) -> Any:
+    """The blocks that scores choose, as a mask for `block_sparse`: the `top` largest of each row, or with 0 all above `threshold`.
+
+    scores    f32 [B][HM][query blocks][key blocks]; queries and keys: rows of a sequence; whole_rows: so many of the last blocks of
+              queries take all blocks that they see
+    Returns mask, u8 of the same shape.
+    """
+    call = Call("kiln_block_mask", "kiln_block_mask_args", scores=scores)
+    mask = call.output("mask", mask, call.extents("scores", 4), "u8")
+    call.set(queries=queries, keys=keys, causal=causal, query_block=query_block, key_block=key_block, top=top,
+             threshold=threshold, whole_rows=whole_rows)
+    call.run(stream)
+    return mask
+
+
+def vertical_slash_estimate(q: Array, k: Array, columns: int, diagonals: int, vertical: Optional[Array] = None,
+                            slash: Optional[Array] = None, *, scale: Optional[float] = None,
+                            stream: Any = None) -> Tuple[Any, Any]:
+    """The columns and diagonals of causal attention that the last 64 queries give most weight, for `vertical_slash`.
+
+    q         bf16 or f16 [B][S][H][D], k as q [B][S][HKV][D]; columns and diagonals: how many; scale of the scores, None: 1
+    Returns (vertical, slash), i32 [B][H][columns], [B][H][diagonals], ascending, -1 behind all there are.
+    """
+    call = Call("kiln_vertical_slash_estimate", "kiln_vertical_slash_estimate_args", q=q, k=k)
+    batch, _, heads, _ = call.extents("q", 4)
+    vertical = call.output("vertical", vertical, (batch, heads, columns), "i32")
+    slash = call.output("slash", slash, (batch, heads, diagonals), "i32")
+    call.set(scale=scale)
+    call.run(stream)
+    return vertical, slash
+
+
+def vertical_slash(q: Array, k: Array, v: Array, vertical: Array, slash: Array, out: Optional[Array] = None, *,
+                   scale: Optional[float] = None, stream: Any = None) -> Any:
+    """Causal attention over listed columns and, in blocks of 64 keys, what listed diagonals reach from 64 queries.
+
+    q, k, v   bf16 or f16 [B][S][H][D], [B][S][HKV][D]; vertical, slash: i32, ascending, as `vertical_slash_estimate` gives them
+    Returns out, as q.
+    """
+    call = Call("kiln_vertical_slash", "kiln_vertical_slash_args", q=q, k=k, v=v, vertical=vertical, slash=slash)
+    out = call.output("out", out, call.extents("q", 4), call.type_of("q"))
+    call.set(scale=scale)
+    call.run(stream)
+    return out
 
 
 # ---- native sparse attention. TOKENS tokens of all sequences: with `offsets`, i32 [N + 1], sequence n is tokens offsets[n] to

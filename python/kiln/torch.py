@@ -7,8 +7,8 @@
     y = kiln.torch.gemm(x, w, transpose_b=True, bias=b)
 
 They compute what the functions of the same names in `kiln.ops` do, allocate their results, and change nothing. Each has a fake
-kernel, so that `torch.compile` and `torch.export` know shapes without running it. Gradients: attention, attention_varlen (without
-a window), nsa_choose, nsa_selected, nsa_combine, gemm (without an activation), activate, softmax, cross_entropy, rotary_embedding, embedding. The others raise where a
+kernel, so that `torch.compile` and `torch.export` know shapes without running it. Gradients: attention, attention_varlen, nsa_choose,
+nsa_selected, nsa_combine, gemm (without an activation), activate, softmax, cross_entropy, rotary_embedding, embedding. The others raise where a
 gradient is asked for. PyTorch's dispatcher takes some 20 us a call: where only
 speed counts and nothing is compiled, `kiln.ops` is the shorter way.
 
@@ -56,18 +56,16 @@ def _setup_attention(context: Any, inputs: Tuple, output: Tuple) -> None:
 
 
 def _attention_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
-    if context.window:
-        raise NotImplementedError("kiln::attention has no gradient with a window")
-    gradients = torch.ops.kiln.attention_backward(*context.saved_tensors, _rows(dout), context.causal, context.scale,
-                                                  context.deterministic)
+    gradients = torch.ops.kiln.attention_backward(*context.saved_tensors, _rows(dout), context.causal, context.window,
+                                                  context.scale, context.deterministic)
     return (*gradients, None, None, None, None)
 
 
 _operator("attention_backward",
-          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, bool causal, float? scale, bool deterministic) "
-          "-> (Tensor, Tensor, Tensor)",
-          lambda q, k, v, out, lse, dout, causal, scale, deterministic: ops.attention_backward(
-              q, k, v, out, lse, dout, causal=causal, scale=scale, deterministic=deterministic),
+          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, bool causal, int window, float? scale, "
+          "bool deterministic) -> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, out, lse, dout, causal, window, scale, deterministic: ops.attention_backward(
+              q, k, v, out, lse, dout, causal=causal, window=window, scale=scale, deterministic=deterministic),
           lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
 _attention = _operator(
     "attention",
@@ -92,19 +90,18 @@ def _setup_varlen(context: Any, inputs: Tuple, output: Tuple) -> None:
 
 
 def _varlen_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
-    if context.window:
-        raise NotImplementedError("kiln::attention_varlen has no gradient with a window")
     gradients = torch.ops.kiln.attention_varlen_backward(*context.saved_tensors, _rows(dout), context.max_queries, context.max_keys,
-                                                         context.causal, context.scale, context.deterministic)
+                                                         context.causal, context.window, context.scale,
+                                                         context.deterministic)
     return (*gradients, *[None] * 8)
 
 
 _operator("attention_varlen_backward",
           "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, Tensor out, Tensor lse, Tensor dout, "
-          "int max_queries, int max_keys, bool causal, float? scale, bool deterministic) -> (Tensor, Tensor, Tensor)",
-          lambda q, k, v, q_offsets, k_offsets, out, lse, dout, max_queries, max_keys, causal, scale, deterministic:
-          ops.attention_backward_varlen(q, k, v, q_offsets, k_offsets, max_keys, out, lse, dout, causal=causal, scale=scale,
-                                        deterministic=deterministic, max_queries=max_queries),
+          "int max_queries, int max_keys, bool causal, int window, float? scale, bool deterministic) -> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, q_offsets, k_offsets, out, lse, dout, max_queries, max_keys, causal, window, scale, deterministic:
+          ops.attention_backward_varlen(q, k, v, q_offsets, k_offsets, max_keys, out, lse, dout, causal=causal, window=window,
+                                        scale=scale, deterministic=deterministic, max_queries=max_queries),
           lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
 _attention_varlen = _operator(
     "attention_varlen",

@@ -98,10 +98,16 @@ class OnTheHost(unittest.TestCase):
             self.near(cache[0, 3, 0, pair], torch.stack([a * c - b * s, a * s + b * c]))
             self.assertTrue(torch.equal(cache[0, 3, 0, 16:], k[0, 0, 0, 16:]))
 
+    def test_capped_scores(self):
+        q, k = self.randn(1, 4, 2, 32), self.randn(1, 6, 2, 32)
+        self.near(fa.flash_attn_func(q, k, k, softcap=1e4), fa.flash_attn_func(q, k, k))
+        mean = k.mean(1, keepdim=True).expand(1, 4, 2, 32)                 # where all scores are as good as 0
+        self.near(fa.flash_attn_func(q, k, k, softcap=1e-6), mean)
+
     def test_what_is_not_there_is_said(self):
         q, offsets = self.randn(1, 4, 2, 32), self.i32(0, 4)
         for call, says in ((lambda: fa.flash_attn_func(q, q, q, 0.1), "dropout_p"),
-                           (lambda: fa.flash_attn_func(q, q, q, softcap=5.0), "softcap"),
+                           (lambda: fa.flash_attn_func(q.requires_grad_(), q, q, softcap=5.0), "softcap"),
                            (lambda: fa.flash_attn_func(q, q, q, alibi_slopes=q), "alibi_slopes"),
                            (lambda: fa.flash_attn_func(q, q, q, window_size=(1, 1)), "window_size = (1, 1)"),
                            (lambda: fa.flash_attn_varlen_func(q[0], q[0], q[0], offsets, offsets, 4, 4, block_table=offsets),

@@ -188,6 +188,34 @@ class Attention(unittest.TestCase):
         near(last, selected[-1:], 3e-3)
 
 
+    def test_blocks_of_keys(self):
+        h, hkv, d, rows = 4, 2, 32, 32
+        q, k, v = normal(1, 64, h, d), normal(1, 64, hkv, d), normal(1, 64, hkv, d)
+        scores = normal(1, 1, 2, 2)
+        mask = ops.block_mask(scores, 64, 64, causal=True, query_block=rows, key_block=rows, top=2)
+        np.testing.assert_array_equal(mask[0, 0], [[1, 0], [1, 1]])
+        near(ops.block_sparse(q, k, v, mask=mask, causal=True, query_block=rows, key_block=rows), ops.attention(q, k, v, causal=True))
+        blocks, one = np.array([[[1, -1], [-1, 1]]], "i4"), np.array([64], "i4")
+        out, lse = ops.block_sparse_decode(q[:, -1], k, v, one, list=blocks, key_block=rows, return_lse=True)
+        expected, sums = attention(q[0, -1:], k[0, rows:], v[0, rows:])
+        near(out, expected), near(lse[0], sums[:, 0])
+
+    def test_columns_and_diagonals(self):
+        q, k, v = (normal(1, 100, h, 32).astype("f2") for h in (2, 1, 1))
+        vertical, slash = ops.vertical_slash_estimate(q, k, 100, 40)       # every column: all is seen
+        np.testing.assert_array_equal(vertical[0, 1], np.arange(100))
+        near(ops.vertical_slash(q, k, v, vertical, slash), ops.attention(q, k, v, causal=True), 3e-3)
+
+    def test_sinks(self):
+        q, k, v, dout, sinks = normal(1, 20, 4, 32), normal(1, 20, 2, 32), normal(1, 20, 2, 32), normal(1, 20, 4, 32), normal(4)
+        out, lse = ops.attention(q, k, v, window=8, sinks=sinks, return_lse=True)
+        gradients = ops.attention_backward(q, k, v, out, lse, dout, window=8, sinks=sinks)
+        share = np.exp(sinks[None, :, None] - lse)                         # of a row's weights
+        near(gradients[3], -(share * (out * dout).sum(3).transpose(0, 2, 1)).sum((0, 2)), 1e-3)
+        capped = ops.attention(q, k, v, softcap=1e4)
+        near(capped, ops.attention(q, k, v), 1e-3)
+
+
 class Latent(unittest.TestCase):
     def test_a_step_of_dense_decoding(self):
         batch, heads, page = 2, 16, 16

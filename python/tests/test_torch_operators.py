@@ -49,8 +49,13 @@ class OnTheHost(unittest.TestCase):
         q, k, v = self.randn(2, 5, 4, 32), self.randn(2, 5, 2, 32), self.randn(2, 5, 2, 32)
         self.check("attention", (q, k, v, True, 0, None, False), lambda *t: kt.attention(*t, causal=True)[0],
                    lambda *t: reference_attention(*t, True), q, k, v)
-        with self.assertRaises(NotImplementedError):
-            kt.attention(q, k, v, window=2)[0].sum().backward()
+        dense, out = ([t.detach().requires_grad_() for t in (q, k, v)] for _ in range(2))
+        kt.attention(*out, window=5)[0].sum().backward()                  # all that the causal mask leaves
+        kt.attention(*dense, causal=True)[0].sum().backward()
+        for a, b in zip(dense, out):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-5, atol=1e-5)
+        kt.attention(*out, window=1)[0].sum().backward()                  # of itself: the weights are 1
+        torch.testing.assert_close(out[0].grad, dense[0].grad, rtol=1e-5, atol=1e-5)
 
     def test_ragged_attention_and_decode(self):
         q, k, v, offsets = self.randn(9, 4, 32), self.randn(9, 2, 32), self.randn(9, 2, 32), self.i32(0, 3, 9)

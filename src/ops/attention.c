@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0]->type); }
 
@@ -16,14 +17,86 @@ static int step_keys(const Call *call)
     return ops_on_cpu(call->ops) || sizes * bytes <= 640 ? 128 : sizes * bytes <= 1024 ? 64 : 32;
 }
 
+static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
+{
+    return rows >= 0 && rows <= INT32_MAX
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected the rows of the longest sequence",
+                           name, rows);
+}
+
+// ---- forward, with sinks or capped scores
+
+// What the caller's struct calls the parts of a packed call.
+typedef struct PackedNames {
+    const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
+} PackedNames;
+
+// Of equal lengths where offsets have no names.
+static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
+                                 const PackedNames *names)
+{
+    double scale;
+    const bool packed = names->q_offsets != NULL;
+    const kiln_tensor *const q = packed ? call_with_batch(call, a->q, 4) : a->q;
+    const kiln_tensor *const k = packed ? call_with_batch(call, a->k, 4) : a->k;
+    const kiln_tensor *const v = packed ? call_with_batch(call, a->v, 4) : a->v;
+    const kiln_tensor *const out = packed ? call_with_batch(call, a->out, 4) : a->out;
+    const kiln_tensor *const lse = packed ? call_with_batch(call, a->lse, 3) : a->lse;
+    const Role offsets = packed ? IN : IN_OPTIONAL;
+    // clang-format off
+    const Want wants[] = {
+        { IN,           names->q,         q,            TYPES_FLOAT,   packed ? "Q[1][TQ][H][D]" : "Q[B][TQ][H][D]" },
+        { IN,           names->k,         k,            0,             packed ? "K[1][TK][HKV][D]" : "K[B][TK][HKV][D]" },
+        { IN,           names->v,         v,            0,             packed ? "V[1][TK][HKV][DV]" : "V[B][TK][HKV][DV]" },
+        { IN_OPTIONAL,  "sinks",          a->sinks,     1 << KILN_F32, "[H]" },
+        { offsets,      names->q_offsets, a->q_offsets, 1 << KILN_I32, "QOffset[sequences + 1]" },
+        { offsets,      names->k_offsets, a->k_offsets, 1 << KILN_I32, "KOffset[sequences + 1]" },
+        { OUT,          "out",            out,          0,             packed ? "O[1][TQ][H][DV]" : "O[B][TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",            lse,          1 << KILN_F32, packed ? "[1][H][TQ]" : "[B][H][TQ]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = attention_options(call, a->window, a->scale, &scale);
+    if (!status) status = attention_softcap(call, a->softcap);
+    if (!status) status = check_longest(call, names->max_queries, a->max_queries);
+    if (status) return status;
+    status = call_kernel(call, "attention/sink.tile", "attention_sink",
+                         "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s", type_of(call),
+                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+                         (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
+                         LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"));
+    if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
+    if (!status) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
+    if (status) return status;
+    call_add(call, KILN_INT(a->max_queries));
+    call_add(call, KILN_FLOAT(scale));
+    call_add(call, KILN_FLOAT(a->softcap > 0 ? a->softcap : 1));
+    return call_run(call, stream, NULL, 0);
+}
+
 // ---- forward
 
 kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *a)
 {
     Call call;
     double scale;
+    static const PackedNames names = { .q = "q", .k = "k", .v = "v" };
     kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, sizeof *a);
     if (status) return status;
+    if (a->sinks || a->softcap != 0)
+        return forward_sinks(&call, stream,
+                             &(kiln_attention_varlen_args){ .q = a->q,
+                                                            .k = a->k,
+                                                            .v = a->v,
+                                                            .out = a->out,
+                                                            .lse = a->lse,
+                                                            .causal = a->causal,
+                                                            .window = a->window,
+                                                            .scale = a->scale,
+                                                            .sinks = a->sinks,
+                                                            .softcap = a->softcap },
+                             &names);
     // clang-format off
     const Want wants[] = {
         { IN,           "q",   a->q,   TYPES_FLOAT,   "Q[B][S][H][D]" },
@@ -47,22 +120,10 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- packed
 
-static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
-{
-    return rows >= 0 && rows <= INT32_MAX
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected the rows of the longest sequence",
-                           name, rows);
-}
-
-// What the caller's struct calls the parts of a packed call.
-typedef struct PackedNames {
-    const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
-} PackedNames;
-
 static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
                                   const PackedNames *names)
 {
+    if (a->sinks || a->softcap != 0) return forward_sinks(call, stream, a, names);
     double scale;
     // clang-format off
     const Want wants[] = {
@@ -137,7 +198,9 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale },
+                                                                  .scale = a->scale,
+                                                                  .sinks = a->sinks,
+                                                                  .softcap = a->softcap },
                                    &names);
 }
 
@@ -165,35 +228,64 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
                                                                   .lse = a->lse,
                                                                   .causal = a->causal,
                                                                   .window = a->window,
-                                                                  .scale = a->scale },
+                                                                  .scale = a->scale,
+                                                                  .sinks = a->sinks,
+                                                                  .softcap = a->softcap },
                                    &names);
 }
 
 // ---- backward
 
+// Those of a table that a call without sinks has; `sinks` and `dsinks`, at these places, are none of them.
+static int without_sinks(Want *wants, int n, int sinks, int dsinks)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (i != sinks && i != dsinks) wants[kept++] = wants[i];
+    return kept;
+}
+
+static kiln_status check_sinks(const Call *call, const kiln_tensor *sinks, const kiln_tensor *dsinks)
+{
+    return !sinks == !dsinks ? KILN_OK
+                             : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but '%s' is null",
+                                         sinks ? "sinks" : "dsinks", sinks ? "dsinks" : "sinks");
+}
+
 static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a)
 {
     double scale;
+    enum { SINKS = 6, DSINKS = 10 };
     // clang-format off
-    const Want wants[] = {
-        { IN,  "q",    a->q,    TYPES_FLOAT,   "Q[B][S][H][D]" },
-        { IN,  "k",    a->k,    0,             "K[B][SKV][HKV][D]" },
-        { IN,  "v",    a->v,    0,             "V[B][SKV][HKV][DV]" },
-        { IN,  "out",  a->out,  0,             "O[B][S][H][DV]" },
-        { IN,  "lse",  a->lse,  1 << KILN_F32, "[B][H][S]" },
-        { IN,  "dout", a->dout, 0,             "dO[B][S][H][DV]" },
-        { OUT, "dq",   a->dq,   0,             "dQ[B][S][H][D]" },
-        { OUT, "dk",   a->dk,   0,             "dK[B][SKV][HKV][D]" },
-        { OUT, "dv",   a->dv,   0,             "dV[B][SKV][HKV][DV]" },
+    Want wants[] = {
+        { IN,  "q",      a->q,      TYPES_FLOAT,   "Q[B][S][H][D]" },
+        { IN,  "k",      a->k,      0,             "K[B][SKV][HKV][D]" },
+        { IN,  "v",      a->v,      0,             "V[B][SKV][HKV][DV]" },
+        { IN,  "out",    a->out,    0,             "O[B][S][H][DV]" },
+        { IN,  "lse",    a->lse,    1 << KILN_F32, "[B][H][S]" },
+        { IN,  "dout",   a->dout,   0,             "dO[B][S][H][DV]" },
+        { IN,  "sinks",  a->sinks,  1 << KILN_F32, "[H]" },
+        { OUT, "dq",     a->dq,     0,             "dQ[B][S][H][D]" },
+        { OUT, "dk",     a->dk,     0,             "dK[B][SKV][HKV][D]" },
+        { OUT, "dv",     a->dv,     0,             "dV[B][SKV][HKV][DV]" },
+        { OUT, "dsinks", a->dsinks, 1 << KILN_F32, "[H]" },
     };
     // clang-format on
-    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = attention_options(call, 0, a->scale, &scale);
-    if (!status)
+    const int n = a->sinks ? COUNT(wants) : without_sinks(wants, COUNT(wants), SINKS, DSINKS);
+    kiln_status status = check_sinks(call, a->sinks, a->dsinks);
+    if (!status) status = call_check(call, wants, n, "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = attention_options(call, a->window, a->scale, &scale);
+    if (status) return status;
+    if (a->sinks)
+        status = call_kernel(call, "attention/sink.tile", "attention_sink_backward",
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
+                             (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+                             (int)a->window, yes(a->deterministic));
+    else
         status = call_kernel(call, "attention/backward.tile",
                              a->deterministic ? "attention_backward_exact" : "attention_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal));
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -219,32 +311,43 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a)
 {
     double scale;
+    enum { SINKS = 6, DSINKS = 12 };
     // clang-format off
-    const Want wants[] = {
+    Want wants[] = {
         { IN,  "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
         { IN,  "k",         a->k,         0,             "K[TK][HKV][D]" },
         { IN,  "v",         a->v,         0,             "V[TK][HKV][DV]" },
         { IN,  "out",       a->out,       0,             "O[TQ][H][DV]" },
         { IN,  "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
         { IN,  "dout",      a->dout,      0,             "dO[TQ][H][DV]" },
+        { IN,  "sinks",     a->sinks,     1 << KILN_F32, "[H]" },
         { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
         { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
         { OUT, "dq",        a->dq,        0,             "dQ[TQ][H][D]" },
         { OUT, "dk",        a->dk,        0,             "dK[TK][HKV][D]" },
         { OUT, "dv",        a->dv,        0,             "dV[TK][HKV][DV]" },
+        { OUT, "dsinks",    a->dsinks,    1 << KILN_F32, "[H]" },
     };
     // clang-format on
-    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = attention_options(call, 0, a->scale, &scale);
+    const int n = a->sinks ? COUNT(wants) : without_sinks(wants, COUNT(wants), SINKS, DSINKS);
+    kiln_status status = check_sinks(call, a->sinks, a->dsinks);
+    if (!status) status = call_check(call, wants, n, "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
-    if (!status)
+    if (status) return status;
+    if (a->sinks)
+        status = call_kernel(call, "attention/sink.tile", "attention_sink_varlen_backward",
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
+                             (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+                             (int)a->window, yes(a->deterministic));
+    else
         status = call_kernel(call, "attention/backward_varlen.tile",
                              a->deterministic ? "attention_varlen_backward_exact" : "attention_varlen_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal));
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
     if (status) return status;
-    if (a->deterministic) call_add(call, KILN_INT(a->max_queries));
+    if (a->deterministic || a->sinks) call_add(call, KILN_INT(a->deterministic ? a->max_queries : 0));
     call_add(call, KILN_INT(a->max_keys));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;
@@ -257,7 +360,7 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
     kiln_status status =
         call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_backward_varlen(&call, a);
-    if (!status) status = call_check_offsets(&call, NULL, 6, 0, 0);
+    if (!status) status = call_check_offsets(&call, NULL, a->sinks ? 7 : 6, 0, 0);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -266,12 +369,13 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a, sizeof *a);
+    const int at = !status && a->sinks ? 7 : 6; // of the offsets
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
     if (!status)
-        status = call_check_offsets(&call, stream, 6, call_extent(&call, "TQ"),
+        status = call_check_offsets(&call, stream, at, call_extent(&call, "TQ"),
                                     a->deterministic ? a->max_queries : INT32_MAX);
-    if (!status) status = call_check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
+    if (!status) status = call_check_offsets(&call, stream, at + 1, call_extent(&call, "TK"), a->max_keys);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -287,6 +391,7 @@ static int64_t choose_splits(const Call *call)
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
+    char cap[32] = ""; // a constant of the kernel: models have one
     // clang-format off
     const Want wants[] = {
         { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
@@ -305,11 +410,13 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
                            "the device",
                            a->splits);
+    if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%-s%-s%-s",
+    if (a->softcap > 0) snprintf(cap, sizeof cap, ", CAP=%.9g", (double)(float)a->softcap);
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, LACKS(a->mask, "Mask"),
+                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap, LACKS(a->mask, "Mask"),
                          LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));

@@ -41,6 +41,15 @@ kiln_status attention_options(const Call *call, int64_t window, const double *gi
     return status;
 }
 
+kiln_status attention_softcap(const Call *call, double softcap)
+{
+    const float taken = (float)softcap; // as kernels take it
+    return softcap == 0 || (taken > 0 && !isinf(taken))
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'softcap' is %g, expected a positive number, or 0 for none",
+                           softcap);
+}
+
 // ---- shares of the keys
 
 enum { SHARE_STEPS = 2 }; // that a share takes beside its own, to begin, to end and to be combined

@@ -124,9 +124,7 @@ static kiln_status check_attention(Call *call, const kiln_paged_attention_args *
     if (!status) status = check_count(call, "max_queries", a->max_queries, INT32_MAX);
     if (!status) status = check_count(call, "max_keys", a->max_keys, INT64_MAX);
     if (!status) status = check_count(call, "splits", a->splits, SPLITS_MAX);
-    if (!status && !(a->softcap >= 0 && !isinf((float)a->softcap) && (a->softcap == 0 || (float)a->softcap > 0)))
-        status = call_fail(call, KILN_BAD_ARGUMENT, "'softcap' is %g, expected a positive number, or 0 for none",
-                           a->softcap);
+    if (!status) status = attention_softcap(call, a->softcap);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <kiln/ops/nsa.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
+#include <kiln/ops/sparse.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,6 +83,15 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_CALL(kiln_paged_attention_args, kiln_paged_attention);
     CHECK_CALL(kiln_paged_slots_args, kiln_paged_slots);
     CHECK_CALL(kiln_paged_append_args, kiln_paged_append);
+    CHECK_CALL(kiln_block_sparse_args, kiln_block_sparse);
+    CHECK_CALL(kiln_block_sparse_decode_args, kiln_block_sparse_decode);
+    CHECK_CALL(kiln_block_mask_args, kiln_block_mask);
+    CHECK_CALL(kiln_vertical_slash_estimate_args, kiln_vertical_slash_estimate);
+    CHECK_CALL(kiln_vertical_slash_args, kiln_vertical_slash);
+    CHECK_WORKSPACE(kiln_block_sparse_args, kiln_block_sparse_workspace_size);
+    CHECK_WORKSPACE(kiln_block_sparse_decode_args, kiln_block_sparse_decode_workspace_size);
+    CHECK_WORKSPACE(kiln_vertical_slash_estimate_args, kiln_vertical_slash_estimate_workspace_size);
+    CHECK_WORKSPACE(kiln_vertical_slash_args, kiln_vertical_slash_workspace_size);
     CHECK_WORKSPACE(kiln_attention_backward_args, kiln_attention_backward_workspace_size);
     CHECK_WORKSPACE(kiln_attention_backward_varlen_args, kiln_attention_backward_varlen_workspace_size);
     CHECK_WORKSPACE(kiln_attention_decode_args, kiln_attention_decode_workspace_size);

@@ -10,6 +10,7 @@
 #include <kiln/ops/nsa.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
+#include <kiln/ops/sparse.h>
 
 #include <cstdio>
 #include <cstring>

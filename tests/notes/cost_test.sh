@@ -41,7 +41,7 @@ check "an H100" "$((h100 * 10))" -gt "$((one * 12))"
 # A loop whose condition is computed is counted by running its scalars.
 check "a counted while" "$(expected --at=N=1024,K=16384,splits=4 kernels/gemm/gemv.tile gemv_split)" -gt 0
 # What a step loads for the next is not waited for.
-check "a list that is read ahead" -z "$(cost kernels/sparse/decode.tile sparse_decode_paged | grep 'waits .* after = ')"
+check "a list that is read ahead" -z "$(cost kernels/sparse/decode.tile sparse_decode_part | grep 'waits .* after = ')"
 # What depends on contents has no time.
 check "an open loop" -z "$(expected --at=B=64,N=32768 kernels/topk/select.tile topk_select)"
 echo "$passed passed, $failed failed, 0 skipped"

@@ -10,8 +10,11 @@
  * j <= i + SKV - S. A row that sees no key has out 0, lse -infinity and gradients of 0. One that sees a score of NaN or
  * +infinity has NaN in out, lse and gradients; a key whose score is -infinity counts as masked.
  *
+ * softcap > 0: s becomes softcap * tanh(s / softcap). sinks: a logit of each query head, natural, not scaled and not capped, whose
+ * exponential is added to the sums of softmax and lse; it has no value. Then the lse of a row that sees no key is its sink.
+ *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
- * kernels/attention/forward.tile, varlen.tile, backward.tile, backward_varlen.tile and decode.tile.
+ * kernels/attention/forward.tile, varlen.tile, sink.tile, backward.tile, backward_varlen.tile and decode.tile.
  */
 #ifndef KILN_OPS_ATTENTION_H
 #define KILN_OPS_ATTENTION_H
@@ -34,6 +37,8 @@ typedef struct kiln_attention_args {
     bool    causal;
     int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
+    const kiln_tensor *sinks;        /* in   f32 [H]; NULL: none */
+    double  softcap;                 /* > 0; 0: none */
 } kiln_attention_args;
 
 KILN_API kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *args);
@@ -53,6 +58,8 @@ typedef struct kiln_attention_varlen_args {
     bool    causal;                  /* within each sequence */
     int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
+    const kiln_tensor *sinks;        /* in   f32 [H]; NULL: none */
+    double  softcap;                 /* > 0; 0: none */
 } kiln_attention_varlen_args;
 
 KILN_API kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *args);
@@ -70,6 +77,8 @@ typedef struct kiln_attention_qkvpacked_args {
     bool    causal;
     int64_t window;
     const double *scale;
+    const kiln_tensor *sinks;        /* in   f32 [H]; NULL: none */
+    double  softcap;                 /* > 0; 0: none */
 } kiln_attention_qkvpacked_args;
 
 KILN_API kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_qkvpacked_args *args);
@@ -86,11 +95,14 @@ typedef struct kiln_attention_kvpacked_args {
     bool    causal;
     int64_t window;
     const double *scale;
+    const kiln_tensor *sinks;        /* in   f32 [H]; NULL: none */
+    double  softcap;                 /* > 0; 0: none */
 } kiln_attention_kvpacked_args;
 
 KILN_API kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *args);
 
-/* ---- backward, sequences of equal length: the gradients of q, k and v, from inputs and outputs of the forward call */
+/* ---- backward, sequences of equal length: the gradients of q, k, v and sinks, from inputs and outputs of the forward call. Scores
+ * that were capped have none. */
 
 typedef struct kiln_attention_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -108,6 +120,9 @@ typedef struct kiln_attention_backward_args {
     const double *scale;             /* as in the forward call */
     void   *workspace;               /* kiln_attention_backward_workspace_size bytes */
     size_t  workspace_bytes;
+    int64_t window;                  /* as in the forward call */
+    const kiln_tensor *sinks;        /* in   f32 [H], of the forward call; NULL: none */
+    const kiln_tensor *dsinks;       /* out  f32 [H], the same bits every time; there if sinks are */
 } kiln_attention_backward_args;
 
 KILN_API kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *args,
@@ -136,6 +151,9 @@ typedef struct kiln_attention_backward_varlen_args {
     const double *scale;             /* as in the forward call */
     void   *workspace;               /* kiln_attention_backward_varlen_workspace_size bytes */
     size_t  workspace_bytes;
+    int64_t window;                  /* as in the forward call */
+    const kiln_tensor *sinks;        /* in   f32 [H], of the forward call; NULL: none */
+    const kiln_tensor *dsinks;       /* out  f32 [H], the same bits every time; there if sinks are */
 } kiln_attention_backward_varlen_args;
 
 KILN_API kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *args,
@@ -159,6 +177,7 @@ typedef struct kiln_attention_decode_args {
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     void   *workspace;               /* kiln_attention_decode_workspace_size bytes */
     size_t  workspace_bytes;
+    double  softcap;                 /* > 0; 0: none */
 } kiln_attention_decode_args;
 
 KILN_API kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *args, size_t *bytes);

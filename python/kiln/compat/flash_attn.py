@@ -6,7 +6,7 @@
 Tensors are PyTorch's, on a GPU or on the host; types bf16, f16, and f32 as well. Gradients are recorded where PyTorch asks for
 them, and models that call these can be compiled. What Kiln has no operator for raises NotImplementedError and says what it is:
 
-    dropout, softcap, ALiBi slopes, windows that look past the query's own key, the gradient of windows, paged and leftpadded
+    dropout, ALiBi slopes, windows that look past the query's own key, softcap against a cache and its gradient, paged and leftpadded
     caches, cache_batch_idx, several causal query tokens against a cache
 
 A row that sees no key has a log-sum-exp of -infinity. Of `return_attn_probs` the third result, the probabilities, is None.
@@ -59,14 +59,15 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
 
     Returns out [B][S][H][D]; with return_attn_probs (out, softmax_lse f32 [B][H][S], None).
     """
-    refuse(_WHERE, dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes)
+    refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
     causal, window = _mask(causal, window_size, k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if records(q, k, v):
+        refuse(_WHERE, softcap=softcap)
         out, lse = kt.attention(q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic)
     else:
-        out, lse = ops.attention(q, k, v, causal=causal, window=window, scale=scale, return_lse=True)
+        out, lse = ops.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, return_lse=True)
     return _results(out, lse, size, return_attn_probs)
 
 
@@ -96,16 +97,17 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
 
     Returns out [TQ][H][D]; with return_attn_probs (out, softmax_lse f32 [H][TQ], None).
     """
-    refuse(_WHERE, dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table)
+    refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes, block_table=block_table)
     causal, window = _mask(causal, window_size, max_seqlen_k)
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if records(q, k, v):
+        refuse(_WHERE, softcap=softcap)
         out, lse = kt.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=causal,
                                        window=window, scale=scale, deterministic=deterministic)
     else:
         out, lse = ops.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, causal=causal, window=window,
-                                        scale=scale, return_lse=True)
+                                        scale=scale, softcap=softcap, return_lse=True)
     return _results(out, lse, size, return_attn_probs)
 
 

@@ -197,6 +197,8 @@ pub struct kiln_attention_args {
     pub causal: bool,
     pub window: i64,
     pub scale: *const f64,
+    pub sinks: *const kiln_tensor,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_args {
@@ -225,6 +227,9 @@ pub struct kiln_attention_backward_args {
     pub scale: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
+    pub window: i64,
+    pub sinks: *const kiln_tensor,
+    pub dsinks: *const kiln_tensor,
 }
 
 impl Default for kiln_attention_backward_args {
@@ -257,6 +262,9 @@ pub struct kiln_attention_backward_varlen_args {
     pub scale: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
+    pub window: i64,
+    pub sinks: *const kiln_tensor,
+    pub dsinks: *const kiln_tensor,
 }
 
 impl Default for kiln_attention_backward_varlen_args {
@@ -282,6 +290,7 @@ pub struct kiln_attention_decode_args {
     pub scale: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_decode_args {
@@ -306,6 +315,8 @@ pub struct kiln_attention_kvpacked_args {
     pub causal: bool,
     pub window: i64,
     pub scale: *const f64,
+    pub sinks: *const kiln_tensor,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_kvpacked_args {
@@ -329,6 +340,8 @@ pub struct kiln_attention_qkvpacked_args {
     pub causal: bool,
     pub window: i64,
     pub scale: *const f64,
+    pub sinks: *const kiln_tensor,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_qkvpacked_args {
@@ -354,9 +367,97 @@ pub struct kiln_attention_varlen_args {
     pub causal: bool,
     pub window: i64,
     pub scale: *const f64,
+    pub sinks: *const kiln_tensor,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_varlen_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_block_mask_args {
+    pub struct_size: usize,
+    pub scores: *const kiln_tensor,
+    pub mask: *const kiln_tensor,
+    pub queries: i64,
+    pub keys: i64,
+    pub causal: bool,
+    pub query_block: i64,
+    pub key_block: i64,
+    pub top: i64,
+    pub threshold: f64,
+    pub whole_rows: i64,
+}
+
+impl Default for kiln_block_mask_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_block_sparse_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub mask: *const kiln_tensor,
+    pub list: *const kiln_tensor,
+    pub counts: *const kiln_tensor,
+    pub q_offsets: *const kiln_tensor,
+    pub k_offsets: *const kiln_tensor,
+    pub max_queries: i64,
+    pub max_keys: i64,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub causal: bool,
+    pub query_block: i64,
+    pub key_block: i64,
+    pub first_row: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_block_sparse_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_block_sparse_decode_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub table: *const kiln_tensor,
+    pub lengths: *const kiln_tensor,
+    pub mask: *const kiln_tensor,
+    pub list: *const kiln_tensor,
+    pub counts: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub key_block: i64,
+    pub splits: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_block_sparse_decode_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1481,6 +1582,50 @@ impl Default for kiln_tensor {
     }
 }
 
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_vertical_slash_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub vertical: *const kiln_tensor,
+    pub slash: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_vertical_slash_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_vertical_slash_estimate_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub vertical: *const kiln_tensor,
+    pub slash: *const kiln_tensor,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_vertical_slash_estimate_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
 extern "C" {
     pub fn kiln_activate(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_activate_args) -> kiln_status;
     pub fn kiln_activate_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_activate_backward_args) -> kiln_status;
@@ -1496,6 +1641,11 @@ extern "C" {
     pub fn kiln_attention_forward_kvpacked(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_attention_kvpacked_args) -> kiln_status;
     pub fn kiln_attention_forward_qkvpacked(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_attention_qkvpacked_args) -> kiln_status;
     pub fn kiln_attention_forward_varlen(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_attention_varlen_args) -> kiln_status;
+    pub fn kiln_block_mask(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_mask_args) -> kiln_status;
+    pub fn kiln_block_sparse(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_args) -> kiln_status;
+    pub fn kiln_block_sparse_decode(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_decode_args) -> kiln_status;
+    pub fn kiln_block_sparse_decode_workspace_size(ops: *mut kiln_ops, args: *const kiln_block_sparse_decode_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_block_sparse_workspace_size(ops: *mut kiln_ops, args: *const kiln_block_sparse_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_cast_fp8(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cast_fp8_args) -> kiln_status;
     pub fn kiln_causal_conv(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_args) -> kiln_status;
     pub fn kiln_causal_conv_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_step_args) -> kiln_status;
@@ -1601,5 +1751,9 @@ extern "C" {
     pub fn kiln_type_name(r#type: kiln_type) -> *const c_char;
     pub fn kiln_upload(device: *mut kiln_device, memory: *mut c_void, host: *const c_void, bytes: usize) -> kiln_status;
     pub fn kiln_version() -> *const c_char;
+    pub fn kiln_vertical_slash(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_vertical_slash_args) -> kiln_status;
+    pub fn kiln_vertical_slash_estimate(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_vertical_slash_estimate_args) -> kiln_status;
+    pub fn kiln_vertical_slash_estimate_workspace_size(ops: *mut kiln_ops, args: *const kiln_vertical_slash_estimate_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_vertical_slash_workspace_size(ops: *mut kiln_ops, args: *const kiln_vertical_slash_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_workspace_size(kernel: *mut kiln_kernel, args: *const kiln_arg, n_args: c_int, bytes: *mut usize) -> kiln_status;
 }

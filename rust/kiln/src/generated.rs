@@ -223,6 +223,12 @@ pub struct AttentionBackwardArgs<'a> {
     pub deterministic: bool,
     /// `` as in the forward call ``
     pub scale: Option<f64>,
+    /// `` as in the forward call ``
+    pub window: i64,
+    /// `` in f32 [H], of the forward call; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` out f32 [H], the same bits every time; there if sinks are ``
+    pub dsinks: Option<&'a Tensor>,
 }
 
 impl AttentionBackwardArgs<'_> {
@@ -243,6 +249,9 @@ impl AttentionBackwardArgs<'_> {
             causal: self.causal,
             deterministic: self.deterministic,
             scale: number(self.scale, numbers),
+            window: self.window,
+            sinks: tensor(self.sinks, held),
+            dsinks: tensor(self.dsinks, held),
             ..Default::default()
         }
     }
@@ -283,6 +292,12 @@ pub struct AttentionBackwardVarlenArgs<'a> {
     pub max_queries: i64,
     /// `` as in the forward call ``
     pub scale: Option<f64>,
+    /// `` as in the forward call ``
+    pub window: i64,
+    /// `` in f32 [H], of the forward call; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` out f32 [H], the same bits every time; there if sinks are ``
+    pub dsinks: Option<&'a Tensor>,
 }
 
 impl AttentionBackwardVarlenArgs<'_> {
@@ -307,6 +322,9 @@ impl AttentionBackwardVarlenArgs<'_> {
             deterministic: self.deterministic,
             max_queries: self.max_queries,
             scale: number(self.scale, numbers),
+            window: self.window,
+            sinks: tensor(self.sinks, held),
+            dsinks: tensor(self.dsinks, held),
             ..Default::default()
         }
     }
@@ -333,6 +351,8 @@ pub struct AttentionDecodeArgs<'a> {
     pub splits: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionDecodeArgs<'_> {
@@ -350,6 +370,7 @@ impl AttentionDecodeArgs<'_> {
             lse: tensor(self.lse, held),
             splits: self.splits,
             scale: number(self.scale, numbers),
+            softcap: self.softcap,
             ..Default::default()
         }
     }
@@ -373,6 +394,10 @@ pub struct AttentionArgs<'a> {
     pub window: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionArgs<'_> {
@@ -389,6 +414,8 @@ impl AttentionArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
         }
     }
 }
@@ -412,6 +439,10 @@ pub struct AttentionKvpackedArgs<'a> {
     pub causal: bool,
     pub window: i64,
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionKvpackedArgs<'_> {
@@ -430,6 +461,8 @@ impl AttentionKvpackedArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
         }
     }
 }
@@ -452,6 +485,10 @@ pub struct AttentionQkvpackedArgs<'a> {
     pub causal: bool,
     pub window: i64,
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionQkvpackedArgs<'_> {
@@ -469,6 +506,8 @@ impl AttentionQkvpackedArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
         }
     }
 }
@@ -498,6 +537,10 @@ pub struct AttentionVarlenArgs<'a> {
     pub window: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
+    /// `` > 0; 0: none ``
+    pub softcap: f64,
 }
 
 impl AttentionVarlenArgs<'_> {
@@ -517,6 +560,173 @@ impl AttentionVarlenArgs<'_> {
             causal: self.causal,
             window: self.window,
             scale: number(self.scale, numbers),
+            sinks: tensor(self.sinks, held),
+            softcap: self.softcap,
+        }
+    }
+}
+
+/// `kiln_block_mask_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockMaskArgs<'a> {
+    /// `` in f32 [B][HM][query blocks][key blocks], at most 16384 blocks of keys ``
+    pub scores: Option<&'a Tensor>,
+    /// `` out u8 of the same shape: 1 where a block is taken, of those that the causal mask leaves ``
+    pub mask: Option<&'a Tensor>,
+    /// `` S and SKV ``
+    pub queries: i64,
+    /// `` S and SKV ``
+    pub keys: i64,
+    pub causal: bool,
+    /// `` rows of a block; 0: 64 ``
+    pub query_block: i64,
+    /// `` rows of a block; 0: 64 ``
+    pub key_block: i64,
+    /// `` the blocks of the largest scores, so many in a row; among equals the first. 0: by threshold ``
+    pub top: i64,
+    /// `` with top = 0: the blocks with larger scores. A NaN is below all ``
+    pub threshold: f64,
+    /// `` the last blocks of queries take all that they see, so many ``
+    pub whole_rows: i64,
+}
+
+impl BlockMaskArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_mask_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_mask_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_mask_args>(),
+            scores: tensor(self.scores, held),
+            mask: tensor(self.mask, held),
+            queries: self.queries,
+            keys: self.keys,
+            causal: self.causal,
+            query_block: self.query_block,
+            key_block: self.key_block,
+            top: self.top,
+            threshold: self.threshold,
+            whole_rows: self.whole_rows,
+        }
+    }
+}
+
+/// `kiln_block_sparse_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockSparseArgs<'a> {
+    /// `` in [B][S][H][D]; with q_offsets [TQ][H][D]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][D]; with k_offsets [TK][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][SKV][HKV][DV]; with k_offsets [TK][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in u8, i8 or bool [B][HM][query blocks][key blocks]: not 0 where the block of queries takes the block of keys; or NULL, and a list ``
+    pub mask: Option<&'a Tensor>,
+    /// `` in i32 [B][HM][query blocks][places]: the numbers of the blocks that it takes, in any order; numbers that are no block (-1) count for nothing, and one twice counts once ``
+    pub list: Option<&'a Tensor>,
+    /// `` in i32 [B][HM][query blocks]: how many of its first places count; NULL: all ``
+    pub counts: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TQ, not decreasing; NULL: not packed ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TK, not decreasing; there if q_offsets is ``
+    pub k_offsets: Option<&'a Tensor>,
+    /// `` packed: rows of the longest sequence of queries, or more; rows past it are not computed ``
+    pub max_queries: i64,
+    /// `` packed: keys of the longest sequence of keys, or more; how large the workspace is depends on it ``
+    pub max_keys: i64,
+    /// `` out as q, of DV columns ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H][S], packed [H][TQ]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    pub causal: bool,
+    /// `` rows of a block; 0: 64 ``
+    pub query_block: i64,
+    /// `` rows of a block; 0: 64 ``
+    pub key_block: i64,
+    /// `` of the mask or list, that the first block of queries reads. (SKV - S) / query_block where it has a row for each block of keys ``
+    pub first_row: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl BlockSparseArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_sparse_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_sparse_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_sparse_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            mask: tensor(self.mask, held),
+            list: tensor(self.list, held),
+            counts: tensor(self.counts, held),
+            q_offsets: tensor(self.q_offsets, held),
+            k_offsets: tensor(self.k_offsets, held),
+            max_queries: self.max_queries,
+            max_keys: self.max_keys,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            query_block: self.query_block,
+            key_block: self.key_block,
+            first_row: self.first_row,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_block_sparse_decode_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockSparseDecodeArgs<'a> {
+    /// `` in [B][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D]; with a table [pages][page size][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][DV]; with a table [pages][page size][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B][pages per request]: key t is in slot t % (page size) of page table[b][t / (page size)]; a page holds whole blocks. NULL: the cache is contiguous ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [B]: keys of each request, clamped to what the cache has room for ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` in u8, i8 or bool [B][HKV][key blocks]: not 0 where a block is taken; or NULL, and a list ``
+    pub mask: Option<&'a Tensor>,
+    /// `` in i32 [B][HKV][places]: numbers of blocks, in any order, negative ones count for nothing, and none twice. Pages of blocks that are not taken are not read ``
+    pub list: Option<&'a Tensor>,
+    /// `` in i32 [B][HKV]: how many of its first places count; NULL: all ``
+    pub counts: Option<&'a Tensor>,
+    /// `` out [B][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` keys of a block, at most 256 here; 0: 64 ``
+    pub key_block: i64,
+    /// `` into how many shares the blocks are split, 1 to 65536; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl BlockSparseDecodeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_sparse_decode_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_sparse_decode_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_sparse_decode_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            mask: tensor(self.mask, held),
+            list: tensor(self.list, held),
+            counts: tensor(self.counts, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            key_block: self.key_block,
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            ..Default::default()
         }
     }
 }
@@ -2177,6 +2387,74 @@ impl SoftmaxArgs<'_> {
     }
 }
 
+/// `kiln_vertical_slash_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct VerticalSlashArgs<'a> {
+    /// `` in [B][S][H][D], at most 2^20 - 64 rows ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B][H][columns], ascending, none twice; numbers outside of 0 .. S-1 (-1) count for nothing, wherever they stand ``
+    pub vertical: Option<&'a Tensor>,
+    /// `` in i32 [B][H][diagonals], likewise; at most 4096 ``
+    pub slash: Option<&'a Tensor>,
+    /// `` out [B][S][H][D] ``
+    pub out: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl VerticalSlashArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_vertical_slash_args {
+        let _ = (&numbers, &held);
+        sys::kiln_vertical_slash_args {
+            struct_size: core::mem::size_of::<sys::kiln_vertical_slash_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            vertical: tensor(self.vertical, held),
+            slash: tensor(self.slash, held),
+            out: tensor(self.out, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_vertical_slash_estimate_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct VerticalSlashEstimateArgs<'a> {
+    /// `` in [B][S][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in [B][S][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` out i32 [B][H][columns]: the columns with the largest sums of weights of the last 64 queries, the first 30 among them; ascending, -1 behind all there are ``
+    pub vertical: Option<&'a Tensor>,
+    /// `` out i32 [B][H][diagonals]: likewise, the nearest 30 among them ``
+    pub slash: Option<&'a Tensor>,
+    /// `` of the scores that the weights are made from, > 0; NULL: 1, as in the authors' program ``
+    pub scale: Option<f64>,
+}
+
+impl VerticalSlashEstimateArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_vertical_slash_estimate_args {
+        let _ = (&numbers, &held);
+        sys::kiln_vertical_slash_estimate_args {
+            struct_size: core::mem::size_of::<sys::kiln_vertical_slash_estimate_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            vertical: tensor(self.vertical, held),
+            slash: tensor(self.slash, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
 /// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`.
 impl Operators {
@@ -2294,6 +2572,48 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_attention_forward_varlen(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_block_mask`.
+    pub fn block_mask(&self, stream: &Stream, args: &BlockMaskArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_mask(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_block_sparse`.
+    pub fn block_sparse(&self, stream: &Stream, scratch: &mut Workspace, args: &BlockSparseArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_block_sparse_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_sparse(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_block_sparse_decode`.
+    pub fn block_sparse_decode(&self, stream: &Stream, scratch: &mut Workspace, args: &BlockSparseDecodeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_block_sparse_decode_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_sparse_decode(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -2746,6 +3066,38 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_vertical_slash`.
+    pub fn vertical_slash(&self, stream: &Stream, scratch: &mut Workspace, args: &VerticalSlashArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_vertical_slash_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_vertical_slash(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_vertical_slash_estimate`.
+    pub fn vertical_slash_estimate(&self, stream: &Stream, scratch: &mut Workspace, args: &VerticalSlashEstimateArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_vertical_slash_estimate_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_vertical_slash_estimate(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
