@@ -45,7 +45,7 @@ static const Row cpu_rows[] = {
                  "B=4, SQ=2, HQ=128, PAGES=256, TOPK=512, P=4, scale=0.0417",
       0, OF_BASELINE, BASELINE_ROW, "gemm bf16", 0 },
     { "mla prefill", "mla/prefill.tile", "mla_prefill_sparse",
-      "D=576, SINK=none, LIMIT=none, S=16, HQ=128, TOPK=512, SKV=2048, "
+      "D=576, SINK=none, LIMIT=none, END=none, S=16, HQ=128, TOPK=512, SKV=2048, "
       "scale=0.0417",
       0, OF_BASELINE, BASELINE_ROW, "gemm bf16", 0 },
     { "memory mla decode bf16", "mla/decode.tile", "mla_decode_planned",
@@ -132,7 +132,7 @@ static const Row cpu_rows[] = {
 #define MLA_PREFILL(NAME, SKV, TARGET)                                                                                 \
     {                                                                                                                  \
         "mla prefill " NAME, "mla/prefill.tile", "mla_prefill_sparse",                                                 \
-            "D=576, SINK=none, LIMIT=none, S=4096, HQ=128, "                                                           \
+            "D=576, SINK=none, LIMIT=none, END=none, S=4096, HQ=128, "                                                 \
             "TOPK=2048, SKV=" SKV ", scale=0.0417",                                                                    \
             TARGET, OPERATIONS, BASELINE_NONE, NULL, 0                                                                 \
     }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# structure_test.sh - what docs/architecture.md promises of the sources: no circle of calls spans two folders, printing calls
-# nothing of deciding and changes nothing of it, functions have at most 60 lines, headers of src/lower/gpu at most 200.
+# structure_test.sh - what docs/architecture.md promises of the sources: no circle of calls spans two folders, folders of
+# deciding and of printing call only those above them in its tables, printing calls nothing of deciding and changes nothing
+# of it, functions have at most 60 lines, headers of src/lower/gpu at most 200; what another GPU would change is listed.
 # usage: structure_test.sh BUILD SOURCES      BUILD holds the library's objects
 set -u
 cd "$2" || exit 1
@@ -42,12 +43,58 @@ awk '
     }' "$work/arrows" | sort | awk '{ if (!seen[$1, $3]++) print }' >"$work/found"
 report "a circle of calls"
 
-awk '$2 == "lower/gpu/print" && $3 ~ /^lower\/gpu\/decide/ { print "printing calls " $1 " of deciding" }' "$work/arrows" >"$work/found"
-grep -nE '"lower/gpu/decide/' src/lower/gpu/print/*.[ch] src/lower/gpu/plans/*.h src/lower/gpu/facts/*.[ch] src/lower/gpu/schedule/*.[ch] >>"$work/found"
+# The folders of decide and print, in the order of their tables; a folder that is in none is an error, too.
+for part in decide print; do
+    awk -v part="$part" '
+        $0 ~ "^\\| folder of `" part "`" { inside = 1; next }
+        inside && !/^\|/ { inside = 0 }
+        inside && /^\| `/ { split($0, cell, "`"); print "lower/gpu/" part "/" cell[2], ++n }' docs/architecture.md
+done >"$work/order"
+awk '
+    NR == FNR { place[$1] = $2; next }
+    { split($2, a, "/"); split($3, b, "/") }
+    a[3] !~ /^(decide|print)$/ || a[1] "/" a[2] != "lower/gpu" || a[3] != b[3] { next }
+    !($2 in place) || !($3 in place) || place[$2] <= place[$3] { print $2 " calls " $3 " (" $1 "), which is not above it" }
+    ' "$work/order" "$work/arrows" >"$work/found"
+[ "$(wc -l <"$work/order")" -gt 9 ] || echo "docs/architecture.md has no tables of folders" >>"$work/found"
+report "a call of a later folder"
+
+awk '$2 ~ /^lower\/gpu\/print/ && $3 ~ /^lower\/gpu\/decide/ { print "printing calls " $1 " of deciding" }' "$work/arrows" >"$work/found"
+grep -rnE '"lower/gpu/decide/' src/lower/gpu/print src/lower/gpu/plans src/lower/gpu/facts src/lower/gpu/schedule >>"$work/found"
 report "a decision while printing"
 
-grep -nE 'Lowering \*' src/lower/gpu/print/*.[ch] | grep -v 'const Lowering \*' >"$work/found"
+grep -rnE 'Lowering \*' src/lower/gpu/print | grep -v 'const Lowering \*' >"$work/found"
 report "printing could change what was decided"
+
+# The files that another GPU changes ("Another GPU"): `folder/name.c` from src on; `name.c` alone is in the folder before it.
+# Rows of what is added name files that are not there yet.
+awk '
+    /^## / { inside = $0 == "## Another GPU" }
+    /^\*\*A target/ { list = "hip" }
+    /^\*\*An instruction/ { list = "blackwell" }
+    inside && /^\| / && !/^\| (added|left alone|---)/ {
+        n = split($0, part, "`")
+        for (i = 2; i <= n; i += 2) {
+            if (part[i] !~ /\.[ch]$/) continue
+            if (part[i] ~ /\//) { folder = part[i]; sub(/[^\/]*$/, "", folder) } else part[i] = folder part[i]
+            print list, part[i]
+        }
+    }' docs/architecture.md | sort -u >"$work/listed"
+[ "$(wc -l <"$work/listed")" -gt 50 ] || echo "docs/architecture.md has no such lists" >"$work/unlisted"
+while read -r list file; do [ -e "src/$file" ] || echo "$list: src/$file is not there"; done <"$work/listed" >>"$work/unlisted"
+names() { # names LIST PATTERN: files of src that have it and are not in the list
+    grep -rlE "$2" src/layout src/lower/gpu --include='*.[ch]' | sed 's|^src/||' | while read -r file; do
+        grep -qxF "$1 $file" "$work/listed" || echo "$1: src/$file has $2, and is not listed"
+    done
+}
+{
+    names hip 'WARP_LANES|WARPGROUP_THREADS|LANE_BITS'
+    names hip '"cuda/'
+    names hip 'gpu_mma\(|case PRODUCT_(WGMMA|MMA)\b'
+    names blackwell 'PRODUCT_(WGMMA|MMA)\b|gpu_mma\(|(case|kind =) ACTION_MMA_WAIT'
+} >>"$work/unlisted"
+sort -u "$work/unlisted" >"$work/found"
+report "what another GPU changes"
 
 # In this layout a body begins with a line that is a brace and ends with one.
 find src -name '*.c' -exec awk '

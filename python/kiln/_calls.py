@@ -6,10 +6,10 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_void_p, pointer
+from ctypes import POINTER, addressof, c_bool, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p, pointer
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._library import TYPE_NAMES, TYPES, Error, TensorStruct, build_options, check, error_of, lib, open_device
+from ._library import TYPE_NAMES, TYPES, Error, build_options, check, error_of, lib, open_device
 from ._program import _value_text
 from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspace
 
@@ -80,7 +80,15 @@ STRUCTS = {
     "kiln_mla_append_args": "*keys *slots *cache",
     "kiln_mla_quantize_args": "*keys *slots *cache ?full_scales ?power_scales",
     "kiln_mla_dequantize_args": "*cache *slots *keys ?round_scales",
-    "kiln_mla_prefill_sparse_args": "*q *kv *indices *topk_lengths *sink *out *max_logits *lse scale:f ?base2",
+    "kiln_mla_decode_contiguous_args": "*q *q_rotary *cache *rotary_cache *lengths *out *lse splits:i scale:f workspace:p "
+                                       "workspace_bytes:z *scales",
+    "kiln_mla_prefill_sparse_args": "*q *kv *indices *topk_lengths *sink *out *max_logits *lse scale:f ?base2 *ends",
+    "kiln_indexer_logits_args": "*q *k *k_scales *weights *starts *ends *logits ?windows_alone",
+    "kiln_indexer_scores_args": "*q *k *k_scales *weights *scores",
+    "kiln_clean_logits_args": "*logits *starts *ends",
+    "kiln_topk_select_args": "*logits *starts *ends *indices",
+    "kiln_indexed_attention_args": "*index_q *index_k *index_scales *index_weights *starts *ends *q *kv *sink *out *max_logits *lse "
+                                   "*indices topk:i scale:f ?base2 rows:i workspace:p workspace_bytes:z",
     "kiln_norm_args": "*x *residual *weight *bias *out *sum *out_scale eps:d",
     "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward",
     "kiln_activate_args": "*gate *up *out activation:e",
@@ -128,7 +136,7 @@ class MlaShape(ctypes.Structure):
 
 
 class MlaPlanStruct(ctypes.Structure):
-    _fields_ = [("shape", MlaShape), ("parts", TensorStruct), ("firsts", TensorStruct)]
+    _fields_ = [("opaque", c_uint64 * 16)]
 
 
 _POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct))

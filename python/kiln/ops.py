@@ -27,15 +27,16 @@ from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
-           "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv", "causal_conv_step", "check_values", "conv2d", "cross_entropy", "cross_entropy_backward",
-           "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "kernel_list", "layer_norm", "linear_attention",
-           "linear_attention_step", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
-           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots",
-           "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
-           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward",
-           "paged_append", "paged_attention", "paged_slots", "rms_norm", "rotary_embedding", "softmax", "vertical_slash",
-           "vertical_slash_estimate"]
+           "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked",
+           "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv",
+           "causal_conv_step", "check_values", "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward",
+           "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "indexed_attention", "indexer_logits",
+           "indexer_scores", "kernel_list", "layer_norm", "linear_attention", "linear_attention_step", "mamba2_forward",
+           "mamba2_step", "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse",
+           "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "nsa_choose", "nsa_combine",
+           "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode", "nsa_decode_choose", "nsa_decode_pool",
+           "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots",
+           "rms_norm", "rotary_embedding", "softmax", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
@@ -694,7 +695,9 @@ class MlaPlan:
         self.memory = memory
 
     def __repr__(self) -> str:
-        shape = self.struct.shape
+        shape = MlaShape()
+        lib.kiln_mla_plan_shape.argtypes = [ctypes.POINTER(MlaPlanStruct), ctypes.POINTER(MlaShape)]
+        check(lib.kiln_mla_plan_shape(self.struct, shape))
         return "kiln.ops.MlaPlan(%s)" % ", ".join("%s=%d" % (name, getattr(shape, name)) for name, _ in shape._fields_)
 
 
@@ -783,21 +786,44 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
     return made
 
 
+def mla_decode_contiguous(q: Array, q_rotary: Array, cache: Array, rotary_cache: Array, out: Optional[Array] = None,
+                          lse: Optional[Array] = None, *, lengths: Optional[Array] = None, scales: Optional[Array] = None,
+                          splits: int = 0, scale: Optional[float] = None, return_lse: bool = True, stream: Any = None) -> Any:
+    """Latent decoding over contiguous caches, one new token of each request, latent and rotary parts in tensors of their own.
+
+    q         bf16 or f16 [B][H][512], q_rotary [B][H][64]; cache [B][S][512], rotary_cache [B][S][64], or [B][S][1][...]
+    scales    f32 [B][S], with a cache of e4m3: what the latent values of a key are multiplied by
+    lengths   i32 [B]: keys of each request; None: S; splits: 0: as many as fill the device; scale: None: 1/sqrt(576)
+    Returns (out, lse): as q [B][H][512], f32 [B][H], natural; where return_lse is False, and `lse` is not given, out alone.
+    """
+    call = Call("kiln_mla_decode_contiguous", "kiln_mla_decode_contiguous_args", q=q, q_rotary=q_rotary, cache=cache,
+                rotary_cache=rotary_cache, lengths=lengths, scales=scales)
+    batch, heads = call.extents("q", 2)
+    out = call.output("out", out, (batch, heads, 512), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (batch, heads), "f32")
+    call.set(splits=splits, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
 def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array] = None,
                        max_logits: Optional[Array] = None, lse: Optional[Array] = None, *,
                        topk_lengths: Optional[Array] = None, sink: Optional[Array] = None,
-                       scale: Optional[float] = None, base2: bool = False, return_lse: bool = True,
-                       stream: Any = None) -> Any:
+                       scale: Optional[float] = None, base2: bool = False, ends: Optional[Array] = None,
+                       return_lse: bool = True, stream: Any = None) -> Any:
     """Latent prefill: each query token attends to its own list of rows.
 
     q         bf16 [S][H][D], kv bf16 [SKV][D]; D is 576 or 512
     indices   i32 [S][topk]: rows of kv; one outside is masked. topk_lengths i32 [S]; sink f32 [H]
+    ends      i32 [S]: rows from there on are masked
     base2     max_logits and lse in base 2, and lse -infinity for a row without keys, as FlashMLA returned them until 2026
     Returns (out, max_logits, lse): bf16 [S][H][512], f32 [S][H], f32 [S][H], both natural; where return_lse is False out alone:
     the others are then written if they are given.
     """
     call = Call("kiln_mla_prefill_sparse", "kiln_mla_prefill_sparse_args", q=q, kv=kv, indices=indices,
-                topk_lengths=topk_lengths, sink=sink)
+                topk_lengths=topk_lengths, sink=sink, ends=ends)
     rows, heads = call.extents("q", 2)
     out = call.output("out", out, (rows, heads, 512), "bf16")
     if return_lse or max_logits is not None:
@@ -805,6 +831,84 @@ def mla_prefill_sparse(q: Array, kv: Array, indices: Array, out: Optional[Array]
     if return_lse or lse is not None:
         lse = call.output("lse", lse, (rows, heads), "f32")
     call.set(scale=scale, base2=base2)
+    call.run(stream)
+    return (out, max_logits, lse) if return_lse else out
+
+
+# ---- DeepSeek sparse attention. A window of query i is starts[i] to ends[i] - 1; None: from the first key, to the last
+
+def indexer_logits(q: Array, k: Array, k_scales: Array, weights: Array, logits: Optional[Array] = None, *,
+                   starts: Optional[Array] = None, ends: Optional[Array] = None, windows_alone: bool = False,
+                   stream: Any = None) -> Any:
+    """The indexer's logits of packed queries: k_scales * sum over heads of max(q.k, 0) * weights, outside of windows -infinity.
+
+    q         e4m3 [S][HI][DI], k e4m3 [SKV][DI], k_scales f32 [SKV], weights f32 [S][HI]; starts, ends i32 [S]
+    windows_alone: what is outside of windows may be left as it was
+    Returns logits, f32 [S][SKV].
+    """
+    call = Call("kiln_indexer_logits", "kiln_indexer_logits_args", q=q, k=k, k_scales=k_scales, weights=weights, starts=starts,
+                ends=ends)
+    logits = call.output("logits", logits, (call.extents("q", 1)[0], call.extents("k", 1)[0]), "f32")
+    call.set(windows_alone=windows_alone)
+    call.run(stream)
+    return logits
+
+
+def indexer_scores(q: Array, k: Array, k_scales: Array, weights: Array, scores: Optional[Array] = None, *,
+                   stream: Any = None) -> Any:
+    """The same for the queries of each request over its own keys, without windows: q e4m3 [B][S][HI][DI], k e4m3 [B][SKV][DI],
+    k_scales f32 [B][SKV], weights f32 [B][S][HI]. Returns scores, f32 [B][S][SKV]."""
+    call = Call("kiln_indexer_scores", "kiln_indexer_scores_args", q=q, k=k, k_scales=k_scales, weights=weights)
+    scores = call.output("scores", scores, call.extents("q", 2) + (call.extents("k", 2)[1],), "f32")
+    call.run(stream)
+    return scores
+
+
+def clean_logits(logits: Array, *, starts: Optional[Array] = None, ends: Optional[Array] = None, stream: Any = None) -> Any:
+    """Writes -infinity outside of the windows of f32 [S][SKV]; starts, ends i32 [S]. Returns logits."""
+    call = Call("kiln_clean_logits", "kiln_clean_logits_args", starts=starts, ends=ends)
+    call.inout("logits", logits)
+    call.run(stream)
+    return logits
+
+
+def topk_select(logits: Array, topk: int, indices: Optional[Array] = None, *, starts: Optional[Array] = None,
+                ends: Optional[Array] = None, stream: Any = None) -> Any:
+    """The columns of the topk largest of each row's window, ascending; the lowest columns among equals; -1 where there are fewer.
+
+    logits    f32 [S][SKV]; starts, ends i32 [S]; topk: 1 to 16384
+    Returns indices, i32 [S][topk].
+    """
+    call = Call("kiln_topk_select", "kiln_topk_select_args", logits=logits, starts=starts, ends=ends)
+    indices = call.output("indices", indices, (call.extents("logits", 1)[0], topk), "i32")
+    call.run(stream)
+    return indices
+
+
+def indexed_attention(index_q: Array, index_k: Array, index_scales: Array, index_weights: Array, q: Array, kv: Array, topk: int,
+                      out: Optional[Array] = None, max_logits: Optional[Array] = None, lse: Optional[Array] = None, *,
+                      starts: Optional[Array] = None, ends: Optional[Array] = None, sink: Optional[Array] = None,
+                      indices: Optional[Array] = None, scale: Optional[float] = None, base2: bool = False, rows: int = 0,
+                      return_lse: bool = True, stream: Any = None) -> Any:
+    """`indexer_logits`, `topk_select` and `mla_prefill_sparse` in one call, for `rows` queries at a time.
+
+    index_q, index_k, index_scales, index_weights, starts, ends: as for `indexer_logits`
+    q         bf16 [S][H][D], kv bf16 [SKV][D]; D is 576 or 512; sink f32 [H]
+    indices   i32 [S][topk]: written, if it is given
+    rows      0: as many as fill the device
+    Returns (out, max_logits, lse) as `mla_prefill_sparse`, or out alone.
+    """
+    call = Call("kiln_indexed_attention", "kiln_indexed_attention_args", q=q, kv=kv, index_q=index_q, index_k=index_k,
+                index_scales=index_scales, index_weights=index_weights, starts=starts, ends=ends, sink=sink)
+    queries, heads = call.extents("q", 2)
+    out = call.output("out", out, (queries, heads, 512), "bf16")
+    if return_lse or max_logits is not None:
+        max_logits = call.output("max_logits", max_logits, (queries, heads), "f32")
+    if return_lse or lse is not None:
+        lse = call.output("lse", lse, (queries, heads), "f32")
+    if indices is not None:
+        call.output("indices", indices, (), None)
+    call.set(topk=topk, scale=scale, base2=base2, rows=rows)
     call.run(stream)
     return (out, max_logits, lse) if return_lse else out
 

@@ -235,6 +235,16 @@ class Latent(unittest.TestCase):
             near(out[b].astype("f4"), expected, 4e-3), near(lse[b], sums, 2e-3)
         np.testing.assert_array_equal(ops.mla_decode(plan, q, cache, table, lengths, return_lse=False), out)
 
+    def test_contiguous_caches(self):
+        lengths, heads, size = np.array([30, 7], "i4"), 16, 30
+        q, q_rotary, cache, rotary = (normal(*s).astype("f2") / 4 for s in ((2, heads, 512), (2, heads, 64), (2, size, 512), (2, size, 64)))
+        out, lse = ops.mla_decode_contiguous(q, q_rotary, cache, rotary, lengths=lengths)
+        for b, n in enumerate(lengths):
+            keys = np.concatenate([cache[b, :n], rotary[b, :n]], 1).astype("f4")[:, None]
+            queries = np.concatenate([q[b], q_rotary[b]], 1).astype("f4")[None]
+            expected, sums = attention(queries, keys, keys[..., :512])
+            near(out[b].astype("f4"), expected[0], 4e-3), near(lse[b], sums[:, 0], 2e-3)
+
     def test_lists_of_rows(self):
         rows, heads = normal(1, 32, 576).astype("f2"), 16
         cache = ops.mla_quantize(rows[0], np.zeros((2, 16, 656), "u1"))
@@ -304,6 +314,36 @@ class Small(unittest.TestCase):
         out = ops.conv2d(image, taps, stride=2, pad=1)
         self.assertEqual(out.shape, (1, 3, 4, 16))
         near(out[0, 1, 1], np.einsum("yxc,yxcf->f", image[0, 1:4, 1:4], taps), 1e-4)
+
+    def test_indexed_attention(self):
+        queries, keys, heads, topk = 3, 40, 8, 8
+        code = np.array([0, 0x38, 0x40, 0xb8], "u1")                            # 0, 1, 2, -1 as e4m3
+        value = np.array([0, 1, 2, -1], "f4")
+        at_q, at_k = random.integers(0, 4, (queries, 8, 32)), random.integers(0, 4, (keys, 32))
+        q8, k8 = kiln.tensor(code[at_q], "e4m3"), kiln.tensor(code[at_k], "e4m3")
+        scales, weights = abs(normal(keys)) + 0.5, normal(queries, 8)
+        starts, ends = np.array([0, 5, 9], "i4"), np.array([keys, 30, 13], "i4")
+        logits = ops.indexer_logits(q8, k8, scales, weights, starts=starts, ends=ends)
+        expected = np.einsum("qhk,qh,k->qk", np.maximum(np.einsum("qhd,kd->qhk", value[at_q], value[at_k]), 0), weights, scales)
+        near(ops.indexer_scores(*(kiln.tensor(np.asarray(x)[None], "e4m3") for x in (q8, k8)), scales[None], weights[None])[0],
+             expected, 1e-4)
+        columns = np.arange(keys)
+        expected[(columns < starts[:, None]) | (columns >= ends[:, None])] = -np.inf
+        near(logits, expected, 1e-4)
+        dirty = np.where(np.isinf(expected), 7, expected).astype("f4")
+        np.testing.assert_array_equal(np.isinf(ops.clean_logits(dirty, starts=starts, ends=ends)), np.isinf(expected))
+        indices = ops.topk_select(logits, topk, starts=starts, ends=ends)
+        for row, taken, n in zip(np.asarray(logits), indices, (8, 8, 4)):
+            np.testing.assert_array_equal(taken[:n], np.sort(np.argsort(-row, kind="stable")[:n]))
+            self.assertTrue((taken[n:] == -1).all())
+        q, kv = (kiln.tensor((normal(*shape).view("u4") >> 16).astype("u2"), "bf16") for shape in ((queries, heads, 576), (keys, 576)))
+        chosen = np.zeros((queries, topk), "i4")
+        out, most, lse = ops.indexed_attention(q8, k8, scales, weights, q, kv, topk, starts=starts, ends=ends, indices=chosen)
+        np.testing.assert_array_equal(chosen, indices)
+        parts = ops.mla_prefill_sparse(q, kv, indices)
+        for got, part in zip((out, most, lse), parts):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(part))
+
 
 
 class Structs(unittest.TestCase):

@@ -39,9 +39,9 @@ typedef enum {
     ENTITY_VARIABLE, // a scalar variable
     ENTITY_TYPE,
     ENTITY_FUNCTION, // a build parameter that is a function
-    ENTITY_BUFFER,  // tensor, tile or view
-    ENTITY_ABSENT,  // an optional tensor that is not there
-    ENTITY_UNBOUND, // a shape symbol that only an absent tensor would bind
+    ENTITY_BUFFER,   // tensor, tile or view
+    ENTITY_ABSENT,   // an optional tensor that is not there
+    ENTITY_UNBOUND,  // a shape symbol that only an absent tensor would bind
 } EntityKind;
 
 typedef struct Entity Entity;
@@ -70,10 +70,10 @@ struct Entity {
 typedef enum {
     VALUE_POISON,
     VALUE_SCALAR,
-    VALUE_TYPE,   // bf16 in T == bf16
+    VALUE_TYPE,     // bf16 in T == bf16
     VALUE_FUNCTION, // silu in act<silu>(x)
-    VALUE_TARGET, // cuda, cpu, TARGET
-    VALUE_REGION, // a tile, tensor or slice of one
+    VALUE_TARGET,   // cuda, cpu, TARGET
+    VALUE_REGION,   // a tile, tensor or slice of one
     VALUE_NONE,
     VALUE_TEXT,
     VALUE_VOID,
@@ -316,12 +316,13 @@ void check_return(Checker *cx, const St *st);
 
 // ---- who changes what (assigned.c)
 bool is_name(const Ex *ex, Name name);
-bool statements_assign(Checker *cx, const St *list, Name name); // may a statement change this scalar?
-bool body_assigns(Checker *cx, const Decl *decl, Name name);    // may one of the declaration's?
+bool statements_assign(Checker *cx, const St *list, Name name);                  // may a statement change this scalar?
+bool body_assigns(Checker *cx, const Decl *decl, Name name);                     // may one of the declaration's?
 bool declared_is_assigned(Checker *cx, const Decl *decl, const Declarator *one); // may one of the body's?
 
 // ---- what preconditions and assumptions say (facts.c)
 void learn_required(Checker *cx, const Expr *cond);
+bool every_instance_comes_by(const Checker *cx);   // this place: nothing was left before it
 void learn_assumed(Checker *cx, const Expr *cond); // behind the T_ASSERT
 
 // ---- limits (limits.c)

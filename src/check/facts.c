@@ -17,7 +17,7 @@ typedef struct Learning {
 
 // ---- whom a fact is about
 
-static bool every_instance_comes_by(const Checker *cx)
+bool every_instance_comes_by(const Checker *cx)
 {
     return !cx->call && !cx->loop && !cx->may_have_left && cx->branch_depth == 0;
 }

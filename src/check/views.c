@@ -2,7 +2,7 @@
 // views.c - view T name[shape] = slice: another name for the same bytes.
 //
 // What the slice says is computed at the declaration, so every subscript that could change later is kept in a
-// variable.
+// variable. A view of another shape has as many elements as the slice: that is proved, or tested.
 #include "check/context.h"
 
 static void freeze_region(Checker *cx, Region *region)
@@ -24,6 +24,20 @@ static int last_range(const Region *region)
     return -1;
 }
 
+// What a view asks for holds, `message` says what: an error where it is known that it does not, a precondition of the launch
+// where shapes and arguments tell, and where the view is made in any case; else what `--check` builds, and sequential code, test.
+static bool demand(Checker *cx, Expr *cond, const char *message, Span span)
+{
+    bool known;
+    cond = expr_folded(cx->arena, cond);
+    if (is_const_bool(cond, &known)) return known || check_error(cx, span, "%s", message);
+    const char *const located = arena_printf(cx->arena, "%s: %s", span_where(cx->arena, span), message);
+    if (known_at_launch(cond) && every_instance_comes_by(cx) && !cx->unreached && !cx->sequential)
+        VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, located, span }));
+    else emit(cx, (TileOp){ .kind = T_ASSERT, .span = span, .assertion = { cond, message, !cx->sequential } });
+    return true;
+}
+
 // The extent of the last dimension counted in elements of another type; NULL after an error.
 static Expr *recount(Checker *cx, const Region *region, DType type, Span span)
 {
@@ -35,42 +49,92 @@ static Expr *recount(Checker *cx, const Region *region, DType type, Span span)
         check_error(cx, region->span, "a view of another type needs a last dimension that is contiguous");
         return NULL;
     }
-    Expr *const bits = int_mul(a, width, int_const(a, from));
+    Expr *const bits = int_mul(a, width, int_const(a, from)), *const whole = int_const(a, to);
     int64_t known;
-    if (expr_as_int(bits, &known) && known % to != 0) {
-        check_error(cx, span, "%lld bytes are no whole number of %s", (long long)(known / 8), dtype_name(type));
-        return NULL;
-    }
-    return expr_binary(a, X_DIV, bits, int_const(a, to));
+    const char *const message =
+        expr_as_int(bits, &known)
+            ? arena_printf(a, "%lld bytes are no whole number of %s", (long long)(known / 8), dtype_name(type))
+            : arena_printf(a, "a row of %s %s is no whole number of %s", show_expr(cx, width),
+                           dtype_name(region->buffer->type), dtype_name(type));
+    Expr *const rest = expr_binary(a, X_MOD, bits, whole);
+    if (!demand(cx, expr_binary(a, X_EQ, rest, int_const(a, 0)), message, span)) return NULL;
+    return expr_binary(a, X_DIV, bits, whole);
 }
 
+// ---- as many elements as what it names
+
+enum { FACTORS_MAX = 32 };
+
+// A number of elements: a constant times what is not known.
 typedef struct Count {
     int64_t constant;
-    Expr *rest;
+    const Expr *factors[FACTORS_MAX];
+    int n;
+    bool is_long; // more factors than that
 } Count;
 
-// The number of elements as a constant times whatever is not known.
-static Count count_elements(Checker *cx, Expr *const *extents, int n)
+static void multiply(Count *count, const Expr *x)
 {
-    Count count = { 1, NULL };
-    for (int i = 0; i < n; i++) {
-        int64_t value;
-        if (expr_as_int(extents[i], &value)) count.constant *= value;
-        else count.rest = count.rest ? int_mul(cx->arena, count.rest, extents[i]) : extents[i];
+    int64_t value;
+    if (expr_as_int(x, &value)) {
+        if (__builtin_mul_overflow(count->constant, value, &count->constant)) count->is_long = true;
+    } else if (x->kind == E_BINARY && x->op.op == X_MUL) {
+        multiply(count, x->op.a);
+        multiply(count, x->op.b);
+    } else if (count->n < FACTORS_MAX) {
+        count->factors[count->n++] = x;
+    } else {
+        count->is_long = true;
     }
+}
+
+static Count count_elements(Expr *const *extents, int n)
+{
+    Count count = { .constant = 1 };
+    for (int i = 0; i < n; i++) multiply(&count, extents[i]);
     return count;
 }
 
-static bool same_count(Checker *cx, Span span, Expr *const *left, int n, Expr *const *right, int m)
+// Takes away what both have.
+static void cancel(Count *l, Count *r)
 {
-    const Count l = count_elements(cx, left, n), r = count_elements(cx, right, m);
-    if (l.constant == r.constant || (l.rest && r.rest) || (l.rest && r.constant % (l.constant ? l.constant : 1) == 0) ||
-        (r.rest && l.constant % (r.constant ? r.constant : 1) == 0)) {
-        if (l.rest || r.rest || l.constant == r.constant) return true;
-    }
-    check_error(cx, span, "the view has %lld elements, what it names %lld", (long long)l.constant,
-                (long long)r.constant);
-    return false;
+    for (int i = l->n - 1; i >= 0; i--)
+        for (int j = 0; j < r->n; j++)
+            if (expr_equal(l->factors[i], r->factors[j])) {
+                l->factors[i] = l->factors[--l->n];
+                r->factors[j] = r->factors[--r->n];
+                break;
+            }
+}
+
+// A negative extent is empty.
+static Expr *product_of(Checker *cx, Expr *const *extents, int n)
+{
+    Expr *product = int_const(cx->arena, 1);
+    for (int i = 0; i < n; i++)
+        product = int_mul(cx->arena, product, int_max(cx->arena, extents[i], int_const(cx->arena, 0)));
+    return product;
+}
+
+// Constants that no values of the factors make equal, but 0.
+static bool never_equal(const Count *l, const Count *r)
+{
+    if (l->is_long || r->is_long || (l->n && r->n)) return false;
+    if (l->n == 0 && r->n == 0) return l->constant != r->constant;
+    const int64_t all = l->n ? r->constant : l->constant, part = l->n ? l->constant : r->constant;
+    return part != 0 && all % part != 0;
+}
+
+static bool same_count(Checker *cx, const char *name, Span span, Expr *const *left, int n, Expr *const *right, int m)
+{
+    Count l = count_elements(left, n), r = count_elements(right, m);
+    cancel(&l, &r);
+    if (l.n == 0 && r.n == 0 && !l.is_long && !r.is_long && l.constant == r.constant) return true;
+    Expr *const has = product_of(cx, left, n), *const names = product_of(cx, right, m);
+    const char *const message = arena_printf(cx->arena, "the view '%s' has %s elements, what it names %s", name,
+                                             show_expr(cx, has), show_expr(cx, names));
+    if (never_equal(&l, &r)) return check_error(cx, span, "%s", message);
+    return demand(cx, expr_binary(cx->arena, X_EQ, has, names), message, span);
 }
 
 static bool view_shape(Checker *cx, Buffer *view, const Region *region, const Ex *extents, Expr *recounted, Span span)
@@ -92,7 +156,7 @@ static bool view_shape(Checker *cx, Buffer *view, const Region *region, const Ex
         view->shape[m++] = snapshot(cx, x, "extent", extent->span);
     }
     view->rank = m;
-    return same_count(cx, span, view->shape, m, natural, n);
+    return same_count(cx, view->name, span, view->shape, m, natural, n);
 }
 
 // Root in registers: its elements have no order in memory, so only the shape may change.

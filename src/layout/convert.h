@@ -82,6 +82,14 @@ typedef struct ConversionTarget {
 // all of `to` are made. NULL: *plan is the cheapest; with in_registers, the reason why there is none.
 const char *layout_convert(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan);
 
+// ---- wider pieces of a row (widen.c)
+// The layout in which every lane has `elements` (a power of two) neighbours along the last dimension: digits of the column
+// that lanes counted change places with the lowest ones above `elements` that registers count. NULL: *wide is it; else why
+// there is none. layout_convert() says what it takes to get there.
+const char *layout_widen(const Layout *layout, Partition partition, int elements, Layout *wide);
+bool conversion_exchanges(
+    const Conversion *how); // it is steps of STEP_EXCHANGE alone, and registers keep their numbers
+
 // ---- between a fragment and a given tile of shared memory (shared_transfer.c)
 // Panels that products read, boxes that TMA sends, and the staging of a conversion are filled alike: instruction i of a
 // thread moves the bytes at (place ^ flip) + step, where `place` is the thread's own of instruction `base`. With swizzled
@@ -92,7 +100,8 @@ typedef struct PieceAddress {
 } PieceAddress;
 
 typedef struct SharedTransfer {
-    SharedSide side;
+    Conversion exchange; // before a store, so that pieces are wide enough; n_steps 0: none
+    SharedSide side;     // registers are those after it
     SharedLayout shared;
     Layout lanes; // dimensions row, panel, column within it: of the threads that give addresses; no registers
     int n;        // instructions: pieces, or four matrices each
@@ -105,9 +114,15 @@ typedef struct TransferOptions {
     Partition partition;
     int element_bytes;
     bool is_store, has_matrices; // stmatrix or ldmatrix
+    int least_bytes;             // of a piece that is stored: else lanes exchange registers before; 0: any
+    bool
+        anywhere; // the fragment is a slice of the tile that begins anywhere: each instruction is a base, panels do not count
 } TransferOptions;
 
-// False: a piece would cross a panel's end, or the threads' digits are no powers of two.
+// Of a fragment that is moved box by box: registers `first` .. of it are those of the box, which is laid out among the same
+// lanes (and warps, if its layout has them); corner[d]: where the box begins in the first thread. False: they are not.
+bool layout_find_box(const Layout *fragment, const Layout *box, int first, int *corner);
+// False: a piece would cross a panel's end, is too narrow, or the threads' digits are no powers of two.
 bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
                    SharedTransfer *plan);
 int transfer_register(const SharedTransfer *plan, int element, int piece);

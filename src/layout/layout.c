@@ -105,6 +105,16 @@ Layout layout_project(const Layout *layout, int rank, const int *keep)
     return result;
 }
 
+Layout layout_of_threads(const Layout *layout, LayoutInput first)
+{
+    Layout threads = layout_new(layout->rank, layout->extent);
+    for (int i = 0; i < layout->n; i++) {
+        const LayoutMode *const mode = &layout->mode[i];
+        if (mode->input >= first) layout_add(&threads, mode->input, mode->extent, mode->dim, mode->stride);
+    }
+    return threads;
+}
+
 // ---- splitting and merging
 
 typedef struct Part {

@@ -51,6 +51,9 @@ Layout layout_blocked(int rank, const int *extents, Partition partition, int vec
 // that becomes dimension i. Threads that differ in a dropped dimension replicate; its registers vanish.
 Layout layout_project(const Layout *layout, int rank, const int *keep);
 
+// Its modes of this input and those after it: where the first register of a lane, warp or group stands.
+Layout layout_of_threads(const Layout *layout, LayoutInput first);
+
 // Dimensions seen as several, and several as one: dimension d of a tile as indices of the given extents, the slowest
 // first, coordinate = index[0] * (extent[1] * extent[2] ...) + ... + index[n - 1]. The same registers, named
 // differently.

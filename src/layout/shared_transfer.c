@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // shared_transfer.c - a fragment to a tile in shared memory, or from it: instructions, and where each goes.
 //
+// Pieces that would be too narrow are made wider by an exchange among neighbouring lanes before (widen.c).
+//
 // before: the fragment has a layout, the tile too
 // after:  each instruction's address is that of a base, which threads work out once, with constants
 #include "layout/convert.h"
@@ -148,7 +150,7 @@ static bool follows(const SharedTransfer *plan, const PieceAddress *from, PieceA
     return true;
 }
 
-static bool find_addresses(const Side *side, SharedTransfer *plan)
+static bool find_addresses(const Side *side, SharedTransfer *plan, bool anywhere)
 {
     const int bits = column_bits(&plan->lanes), pieces = plan->side.access == BY_VECTORS ? 1 : MATRICES;
     if (bits < 0) return false;
@@ -156,7 +158,7 @@ static bool find_addresses(const Side *side, SharedTransfer *plan)
         PieceAddress *const at = &plan->address[i];
         find_place(side, plan, i * pieces, at);
         if (plan->shared.swizzle_bytes && (at->column & bits)) return false;
-        at->base = 0;
+        at->base = anywhere ? i : 0;
         while (at->base < i &&
                (plan->address[at->base].base != at->base || !follows(plan, &plan->address[at->base], at, bits)))
             at->base++;
@@ -178,6 +180,24 @@ static bool matrices_are_alike(const Side *side, const SharedTransfer *plan)
                 at.column - plan->address[i].column != first[m].column - first[0].column)
                 return false;
         }
+    return true;
+}
+
+// ---- boxes
+
+bool layout_find_box(const Layout *fragment, const Layout *box, int first, int *corner)
+{
+    const int registers = layout_registers(box), warps = layout_extent_of(box, IN_WARP);
+    layout_at(fragment, first, 0, 0, 0, corner);
+    if (fragment->rank != box->rank || first + registers > layout_registers(fragment)) return false;
+    for (int i = 0; i < registers * WARP_LANES * warps; i++) {
+        const int reg = i % registers, lane = i / registers % WARP_LANES, warp = i / registers / WARP_LANES;
+        int at[LAYOUT_MAX_RANK], in_box[LAYOUT_MAX_RANK];
+        layout_at(fragment, first + reg, lane, warp, 0, at);
+        layout_at(box, reg, lane, warp, 0, in_box);
+        for (int d = 0; d < box->rank; d++)
+            if (at[d] - corner[d] != in_box[d]) return false;
+    }
     return true;
 }
 
@@ -204,17 +224,51 @@ static void choose_swap(const Side *side, SharedTransfer *plan)
     plan->side.wavefronts = least;
 }
 
-bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
-                   SharedTransfer *plan)
+// Rows and columns of a slice; what they are in panels its place in the tile decides.
+static SharedLayout without_panels(const SharedLayout *shared)
 {
-    Side side = { .layout = fragment, .element_bytes = options->element_bytes, .is_store = options->is_store };
-    if (layout_map(fragment, options->partition, &side.map)) return false;
-    *plan = (SharedTransfer){ .side = best_side(&side, shared, options->has_matrices), .shared = *shared };
+    SharedLayout rows = *shared;
+    rows.panel_columns = rows.columns;
+    rows.swizzle_bytes = 0;
+    return rows;
+}
+
+static bool plan_pieces(Arena *arena, const Side *side, const TransferOptions *options, SharedTransfer *plan)
+{
+    plan->side = best_side(side, &plan->shared, options->has_matrices);
+    if (options->anywhere) plan->shared = without_panels(&plan->shared);
     const bool by_vectors = plan->side.access == BY_VECTORS;
     plan->n = plan->side.instructions;
     plan->address = NEW_ARRAY(arena, PieceAddress, plan->n);
-    if (!split_lanes(&side, plan) || !find_addresses(&side, plan)) return false;
-    if (!by_vectors) return matrices_are_alike(&side, plan);
-    if (plan->side.piece == 2) choose_swap(&side, plan);
+    if (!split_lanes(side, plan) || !find_addresses(side, plan, options->anywhere)) return false;
+    if (!by_vectors) return matrices_are_alike(side, plan);
+    if (plan->side.piece == 2 && !options->anywhere) choose_swap(side, plan);
     return true;
+}
+
+// The layout from which pieces are as wide as they are to be, and the exchange that leads there.
+static bool plan_exchange(const Layout *fragment, const TransferOptions *options, Layout *wide, Conversion *how)
+{
+    const ConversionTarget target = { .partition = options->partition,
+                                      .element_bits = 8 * options->element_bytes,
+                                      .in_registers = true };
+    return !layout_widen(fragment, options->partition, options->least_bytes / options->element_bytes, wide) &&
+           !layout_convert(fragment, wide, &target, how) && conversion_exchanges(how);
+}
+
+bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
+                   SharedTransfer *plan)
+{
+    Layout wide;
+    Side side = { .layout = fragment, .element_bytes = options->element_bytes, .is_store = options->is_store };
+    *plan = (SharedTransfer){ .shared = *shared };
+    if (layout_map(fragment, options->partition, &side.map)) return false;
+    if (!plan_pieces(arena, &side, options, plan)) return false;
+    if (plan->side.access != BY_VECTORS || plan->side.piece * options->element_bytes >= options->least_bytes)
+        return true;
+    *plan = (SharedTransfer){ .shared = *shared };
+    side.layout = &wide;
+    return options->is_store && plan_exchange(fragment, options, &wide, &plan->exchange) &&
+           !layout_map(&wide, options->partition, &side.map) && plan_pieces(arena, &side, options, plan) &&
+           plan->side.piece * options->element_bytes >= options->least_bytes;
 }

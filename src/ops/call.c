@@ -86,29 +86,6 @@ static int rank_of(const char *shape)
     return n;
 }
 
-static int find_symbol(const Call *call, const char *name, int length)
-{
-    const CallTable *const table = &call->table;
-    for (int i = 0; i < table->n_symbols; i++)
-        if (table->symbols[i].length == length && *table->symbols[i].name == *name &&
-            (length == 1 || memcmp(table->symbols[i].name, name, (size_t)length) == 0))
-            return i;
-    return -1;
-}
-
-void call_add_symbol(Call *call, const char *name, int length, int64_t value, const char *from)
-{
-    assert(call->table.n_symbols < CALL_SYMBOLS && "a table has few names");
-    call->table.symbols[call->table.n_symbols++] = (CallSymbol){ name, length, value, from };
-}
-
-int64_t call_symbol(const Call *call, const char *name, int length)
-{
-    const int i = find_symbol(call, name, length);
-    assert(i >= 0 && "a name of the table");
-    return call->table.symbols[i].value;
-}
-
 // Where the tensor stands among those that the call has made of the caller's; -1: it is the caller's own.
 static int place_of_own(const Call *call, const kiln_tensor *tensor)
 {
@@ -143,7 +120,7 @@ static const char *shape_of(const Call *call, const Want *want, ShapeText *out)
 
 const char *call_source(const Call *call, const char *name)
 {
-    const int i = find_symbol(call, name, (int)strlen(name));
+    const int i = find_symbol(call, name, (int)strlen(name), name_word(name, (int)strlen(name)));
     assert(i >= 0 && "a name of the table");
     return call->table.symbols[i].from;
 }
@@ -160,12 +137,12 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
                    : call_fail(call, KILN_BAD_SHAPE,
                                "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", callers,
                                want->name, is, dim->number, shape_of(call, want, &text));
-    const int known = find_symbol(call, dim->name, dim->length);
+    const int known = find_symbol(call, dim->name, dim->length, name_word(dim->name, dim->length));
     if (known < 0 && is < dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", callers,
                          want->name, is, dim->added, shape_of(call, want, &text));
-    if (known < 0) call_add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+    if (known < 0) add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
     else if (callers < 0 && is != call->table.symbols[known].value)
         return call_fail(call, KILN_BAD_SHAPE, "'%s' has no batch, but '%s' has one of %" PRId64, want->name,
                          call->table.symbols[known].from, call->table.symbols[known].value);
@@ -380,13 +357,12 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
 
 // ---- tables that were checked before
 
-// One word of all that is no extent or stride.
+// One word of all that is no extent or stride, of a tensor that is there.
 static int64_t want_word(const Call *call, const Want *want)
 {
     const kiln_tensor *const t = want->tensor;
-    const uint64_t word = (uint64_t)want->role | (uint64_t)want->types << 2 | (uint64_t)is_misaligned(call, want) << 62;
-    return (int64_t)(t ? word | (uint64_t)t->rank << 32 | (uint64_t)t->has_strides << 36 | (uint64_t)t->type << 40
-                       : word | UINT64_C(1) << 63);
+    return (int64_t)((uint64_t)want->role | (uint64_t)want->types << 2 | (uint64_t)is_misaligned(call, want) << 62 |
+                     (uint64_t)t->rank << 32 | (uint64_t)t->has_strides << 36 | (uint64_t)t->type << 40);
 }
 
 static bool has_key(const Call *call, const kiln_tensor *t)
@@ -394,7 +370,8 @@ static bool has_key(const Call *call, const kiln_tensor *t)
     return (unsigned)t->rank <= KILN_MAX_RANK && (unsigned)t->type <= KILN_BOOL && is_at_home(call, t);
 }
 
-static_assert(2 + CALL_SYMBOLS + CALL_TENSORS * (2 + 2 * KILN_MAX_RANK) <= KNOWN_KEY_WORDS, "any table has a key");
+static_assert(CALL_TENSORS < 64, "a bit for each");
+static_assert(3 + CALL_SYMBOLS + CALL_TENSORS * (2 + 2 * KILN_MAX_RANK) <= KNOWN_KEY_WORDS, "any table has a key");
 
 static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int n)
 {
@@ -403,15 +380,18 @@ static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int
     *at++ = call->table.n_symbols;
     for (int i = 0; i < call->table.n_symbols; i++) *at++ = call->table.symbols[i].value;
     key->is_none = false;
+    uint64_t there = 0;
     for (int i = 0; i < n && !key->is_none; i++) {
         const kiln_tensor *const t = wants[i].tensor;
-        key->is_none = t && !has_key(call, t);
+        key->is_none = t ? !has_key(call, t) : !is_optional(&wants[i]);
+        if (!t || key->is_none) continue; // nothing follows from what an absent one would have been
+        there |= UINT64_C(1) << i;
         *at++ = want_word(call, &wants[i]);
         *at++ = (int64_t)(uintptr_t)wants[i].shape;
-        if (!t || key->is_none) continue;
         for (int d = 0; d < t->rank; d++) *at++ = t->shape[d];
         for (int d = 0; t->has_strides && d < t->rank; d++) *at++ = t->strides[d];
     }
+    *at++ = (int64_t)there;
     key->n = (int)(at - key->words);
 }
 
@@ -442,17 +422,22 @@ static void note_tensors(Call *call, const Want *wants, int n)
 static bool addresses_fit(const CallTable *table, const Want *wants, int n, const void *memory, size_t bytes)
 {
     uintptr_t begin[CALL_TENSORS + 1], end[CALL_TENSORS + 1];
-    begin[n] = (uintptr_t)memory, end[n] = begin[n] + (memory ? bytes : 0);
-    if ((bytes && !memory) || begin[n] % MEMORY_ALIGNMENT != 0) return false;
+    int written[CALL_TENSORS + 1], n_written = 0, m = 0;
+    if ((bytes && !memory) || (uintptr_t)memory % MEMORY_ALIGNMENT != 0) return false;
     for (int i = 0; i < n; i++) {
-        begin[i] = end[i] = 0;
         if (!wants[i].tensor || table->tensors[i].is_empty) continue;
         const uintptr_t at = (uintptr_t)wants[i].tensor->data;
         if (!at || (at & ((uintptr_t)table->tensors[i].alignment - 1)) != 0) return false;
-        begin[i] = at + (uintptr_t)table->tensors[i].low, end[i] = at + (uintptr_t)table->tensors[i].high;
+        begin[m] = at + (uintptr_t)table->tensors[i].low, end[m] = at + (uintptr_t)table->tensors[i].high;
+        if (is_written(&wants[i])) written[n_written++] = m;
+        m++;
     }
-    for (int i = 0; i <= n; i++)
-        for (int j = 0; j <= n && (i == n || is_written(&wants[i])); j++)
+    if (memory) {
+        begin[m] = (uintptr_t)memory, end[m] = begin[m] + bytes;
+        written[n_written++] = m++;
+    }
+    for (int k = 0; k < n_written; k++)
+        for (int i = written[k], j = 0; j < m; j++)
             if (begin[i] < end[j] && begin[j] < end[i] && i != j) return false;
     return true;
 }
@@ -511,8 +496,6 @@ void call_take_bytes(Call *call, int i)
     if (call->tensors[i]) copy_tensor(call, i)->type = KILN_U8;
 }
 
-kiln_arg call_tensor(const Call *call, int i) { return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE; }
-
 kiln_status call_activation(const Call *call, int activation)
 {
     return activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
@@ -539,8 +522,6 @@ kiln_status call_named(const Call *call, kiln_status status)
     return status;
 }
 
-static_assert(CALL_TENSORS < 64, "a bit for each");
-
 static int64_t tensors_there(const Call *call)
 {
     uint64_t there = 0;
@@ -555,7 +536,8 @@ static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *na
     known_key_word(key, (int64_t)(uintptr_t)name);
     known_key_word(key, (int64_t)(uintptr_t)format);
     known_key_word(key, tensors_there(call));
-    for (const char *at = format; (at = strchr(at, '%')) != NULL; at += 2) {
+    for (const char *at = format; (at = *at == '%' ? at : strchr(at, '%')) != NULL;
+         at += 2) {                        // often one after the other
         const bool is_told = at[1] == '-'; // by which tensors are there
         at += is_told;
         assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s, %-s and %d alone");
@@ -604,12 +586,6 @@ static kiln_status find_kernel(const Call *call, int n, const char *file, const 
     const kiln_status status = build_kernel(call, n, file, name, kernel, format, args);
     if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
     return status;
-}
-
-void call_add(Call *call, kiln_arg arg)
-{
-    assert(call->n_args < CALL_ARGS && "as many as fit");
-    call->args[call->n_args++] = arg;
 }
 
 kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...)

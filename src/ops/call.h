@@ -58,7 +58,7 @@ enum {
     CALL_SYMBOLS = 16,
     CALL_TENSORS = 26,
     CALL_ARGS = 48,
-    CALL_OWN = 6,
+    CALL_OWN = 8,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
     TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3, // of the 656-byte format
@@ -79,6 +79,7 @@ typedef struct Want {
 typedef struct CallSymbol {
     const char *name;
     int length;
+    uint64_t word; // its first eight characters
     int64_t value;
     const char *from;
 } CallSymbol;
@@ -120,12 +121,37 @@ kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *
 // The same for a size function, which gives 0 bytes where it fails. Its messages name the call that the arguments are for.
 kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
                               size_t *bytes);
-void call_add_symbol(Call *call, const char *name, int length, int64_t value, const char *from);
+// The first eight characters of a name: of one that is written out a constant, which is looked for without its text.
+static inline uint64_t name_word(const char *name, int length)
+{
+    uint64_t word = 0;
+    memcpy(&word, name, length < (int)sizeof word ? (size_t)length : sizeof word);
+    return word;
+}
+
+// -1: nothing has bound it.
+static inline int find_symbol(const Call *call, const char *name, int length, uint64_t word)
+{
+    const CallTable *const table = &call->table;
+    for (int i = 0; i < table->n_symbols; i++) {
+        const CallSymbol *const x = &table->symbols[i];
+        if (x->word == word && x->length == length &&
+            (length <= (int)sizeof word || memcmp(x->name, name, (size_t)length) == 0))
+            return i;
+    }
+    return -1;
+}
+
+static inline void add_symbol(Call *call, const char *name, int length, int64_t value, const char *from)
+{
+    assert(call->table.n_symbols < CALL_SYMBOLS && "a table has few names");
+    call->table.symbols[call->table.n_symbols++] = (CallSymbol){ name, length, name_word(name, length), value, from };
+}
 
 // A name of shapes that is known before any tensor; `from`: the argument that says so.
 static inline void call_bind(Call *call, const char *name, int64_t value, const char *from)
 {
-    call_add_symbol(call, name, (int)strlen(name), value, from);
+    add_symbol(call, name, (int)strlen(name), value, from);
 }
 
 // `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.
@@ -138,13 +164,19 @@ const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, 
 // `tensor` with a first dimension of 1, if it has one less than `rank`. Messages number the dimensions as the caller does.
 const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank);
 void call_take_bytes(Call *call, int i); // tensor i is one of KILN_U8 to kernels, whatever it was called
-int64_t call_symbol(const Call *call, const char *name, int length);
-kiln_arg call_tensor(const Call *call, int i); // as an argument of a kernel; an absent one is none
+
+// Tensor i as an argument of a kernel; an absent one is none.
+static inline kiln_arg call_tensor(const Call *call, int i)
+{
+    return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE;
+}
 
 // Of a name that call_check has bound.
 static inline int64_t call_extent(const Call *call, const char *name)
 {
-    return call_symbol(call, name, (int)strlen(name));
+    const int length = (int)strlen(name), i = find_symbol(call, name, length, name_word(name, length));
+    assert(i >= 0 && "a name of the table");
+    return call->table.symbols[i].value;
 }
 
 const char *call_source(const Call *call, const char *name); // the tensor that has bound it
@@ -167,7 +199,11 @@ static inline const char *yes(bool b) { return b ? "true" : "false"; }
 // them call_add adds. Messages of failures get the call's name in front.
 kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void call_add(Call *call, kiln_arg arg);
+static inline void call_add(Call *call, kiln_arg arg)
+{
+    assert(call->n_args < CALL_ARGS && "as many as fit");
+    call->args[call->n_args++] = arg;
+}
 kiln_status call_size(Call *call, size_t *bytes);
 // That the workspace is large enough, where something else is launched before the kernel that would say so.
 kiln_status call_room(Call *call, size_t workspace_bytes);

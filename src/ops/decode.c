@@ -236,10 +236,10 @@ typedef struct Scratch {
 static Scratch make_scratch(const Call *call, int64_t tiles, void *workspace)
 {
     enum { ALIGNED = 256 };
-    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), D = call_extent(call, "D");
     kiln_device *const device = call->ops->device;
     Scratch s = { .bytes = 0 };
     if (tiles == 1) return s;
+    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), D = call_extent(call, "D");
     s.tensors[SUMS] = kiln_tensor_of(device, NULL, KILN_F32, 4, (int64_t[]){ tiles, R, H, D });
     s.tensors[MAXIMA] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
     s.tensors[WEIGHTS] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
@@ -282,8 +282,8 @@ static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, k
         [K]             = { projected,   "k",              a->k,              0,              "K[R][HKV][D]" },
         [V]             = { projected,   "v",              a->v,              0,              "V[R][HKV][D]" },
         [CACHE]         = { written,     "cache",          a->cache,          caches,         "[blocks][HKV][page size][D]" },
-        [TABLE]         = { IN,          "table",          a->table,          1 << KILN_I32,  "[R][2][pages]" },
-        [LENGTHS]       = { IN,          "lengths",        a->lengths,        1 << KILN_I32,  "[R]" },
+        [TABLE]         = { IN,          "table",          a->table,          1 << KILN_I32,  "TABLE[R][2][pages]" },
+        [LENGTHS]       = { IN,          "lengths",        a->lengths,        1 << KILN_I32,  "LENGTH[R]" },
         [RESULT]        = { OUT,         "out",            a->out,            t | 1 << KILN_E4M3, "[R][H][D]" },
         [SCALES]        = { written_too, "scales",         a->scales,         1 << KILN_F32,  "[blocks][HKV][page size]" },
         [CACHE2]        = { written_too, "cache2",         a->cache2,         same,           "[blocks2][HKV][page size][D]" },
@@ -291,17 +291,17 @@ static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, k
         [K_BIAS]        = { IN_OPTIONAL, "k_bias",         a->k_bias,         t,              "[HKV][D]" },
         [V_BIAS]        = { IN_OPTIONAL, "v_bias",         a->v_bias,         t,              "[HKV][D]" },
         [QKV_SCALES]    = { IN_OPTIONAL, "qkv_scales",     a->qkv_scales,     1 << KILN_F32,  "[3]" },
-        [TASKS]         = { IN_OPTIONAL, "tasks",          a->tasks,          1 << KILN_I32,  "[requests]" },
+        [TASKS]         = { IN_OPTIONAL, "tasks",          a->tasks,          1 << KILN_I32,  "TASK[requests]" },
         [KEY_FACTORS]   = { IN_OPTIONAL, "key_factors",    a->key_factors,    t,              "[tasks][HKV][D]" },
         [VALUE_FACTORS] = { IN_OPTIONAL, "value_factors",  a->value_factors,  t,              "[tasks][HKV][D]" },
-        [POSITIONS]     = { IN_OPTIONAL, "positions",      a->positions,      1 << KILN_I32,  "[R][components]" },
-        [PREFIX]        = { IN_OPTIONAL, "prefix_lengths", a->prefix_lengths, 1 << KILN_I32,  "[R]" },
+        [POSITIONS]     = { IN_OPTIONAL, "positions",      a->positions,      1 << KILN_I32,  "POSITION[R][components]" },
+        [PREFIX]        = { IN_OPTIONAL, "prefix_lengths", a->prefix_lengths, 1 << KILN_I32,  "PREFIX[R]" },
         [SLOPES]        = { IN_OPTIONAL, "slopes",         a->slopes,         1 << KILN_F32,  "[H]" },
         [BIAS]          = { IN_OPTIONAL, "bias",           a->bias,           t,              "[H][L][L]" },
         [BUCKETS]       = { IN_OPTIONAL, "bucket_bias",    a->bucket_bias,    t,              "[H][buckets]" },
         [FINISHED]      = { IN_OPTIONAL, "finished",       a->finished,       1 << KILN_BOOL, "[R]" },
-        [SOURCES]       = { IN_OPTIONAL, "sources",        a->sources,        1 << KILN_I32,  "[R][positions]" },
-        [PROMPTS]       = { IN_OPTIONAL, "prompt_lengths", a->prompt_lengths, 1 << KILN_I32,  "[R]" },
+        [SOURCES]       = { IN_OPTIONAL, "sources",        a->sources,        1 << KILN_I32,  "SOURCE[R][positions]" },
+        [PROMPTS]       = { IN_OPTIONAL, "prompt_lengths", a->prompt_lengths, 1 << KILN_I32,  "CONTEXT[R]" },
         [OUT_SCALE]     = { IN_OPTIONAL, "out_scale",      a->out_scale,      1 << KILN_F32,  "[1]" },
     };
     // clang-format on
@@ -337,9 +337,12 @@ static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
     if (step->split.tiles > 1)
         status = call_plain_kernel(call, "decode/masked.tile", "masked_mha_begin", &step->begin, "%s", "");
     if (status || !ops_look_at_values(call->ops)) return status;
-    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%-s%-s%-s%-s",
-                             yes(a->cross), LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"),
-                             LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->tasks, "TASK"));
+    static const Taken taken[] = {
+        { FINISHED, "FINISHED" }, { LENGTHS, "LENGTH" }, { PREFIX, "PREFIX" }, { TABLE, "TABLE" },
+        { PROMPTS, "CONTEXT" },   { SOURCES, "SOURCE" }, { TASKS, "TASK" },
+    };
+    return call_taking_kernel(call, "decode/inputs.tile", "masked_mha_inputs", taken, COUNT(taken), &step->inputs,
+                              "CROSS=%s", yes(a->cross));
 }
 
 static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
@@ -351,8 +354,10 @@ static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
     };
     // clang-format on
     Call *const call = &step->call;
-    const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
-    step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
+    if (a->cross) {
+        const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
+        step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
+    }
     call_add(call, call_tensor(call, Q));
     call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, K));
     call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, V));
@@ -423,6 +428,7 @@ static kiln_status prepare(Decoding *step, const kiln_masked_decode_args *a)
 static kiln_status look(const Decoding *step, kiln_stream *stream, const kiln_masked_decode_args *a)
 {
     const Call *const call = &step->call;
+    if (!step->inputs) return KILN_OK;
     const kiln_arg args[] = { call_tensor(call, FINISHED),
                               call_tensor(call, LENGTHS),
                               call_tensor(call, PREFIX),
@@ -438,7 +444,7 @@ static kiln_status look(const Decoding *step, kiln_stream *stream, const kiln_ma
                               KILN_INT(step->split.keys),
                               KILN_INT(a->bias ? call_extent(call, "L") : 0),
                               KILN_INT(a->tasks ? call_extent(call, "tasks") : 0) };
-    return step->inputs ? call_launch(call, stream, step->inputs, args, COUNT(args)) : KILN_OK;
+    return call_launch(call, stream, step->inputs, args, COUNT(args));
 }
 
 static kiln_status begin(const Decoding *step, kiln_stream *stream)

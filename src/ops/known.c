@@ -26,11 +26,12 @@ void known_close(Known *known)
 // Eight characters a word; a word with less ends the text. Texts are short names, so that a loop is faster than strlen.
 void known_key_text(KnownKey *key, const char *text)
 {
-    for (int n = 8; n == 8; text += n) {
+    unsigned char c = 0;
+    do {
         uint64_t word = 0;
-        for (n = 0; n < 8 && text[n]; n++) word |= (uint64_t)(unsigned char)text[n] << 8 * n;
+        for (int shift = 0; shift < 64 && (c = (unsigned char)*text++) != 0; shift += 8) word |= (uint64_t)c << shift;
         known_key_word(key, (int64_t)word);
-    }
+    } while (c);
 }
 
 // Four chains side by side: one multiplication waits for the one before it.

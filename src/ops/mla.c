@@ -92,6 +92,67 @@ static size_t plan_bytes(const kiln_mla_shape *s)
     return aligned(s->partitions * 8) + aligned(s->batch + 1) + (s->topk ? aligned(s->batch) : 0);
 }
 
+// What kiln_mla_plan holds. The device's part: parts i32 [partitions][8], firsts i32 [batch + 1], the splits of the requests
+// before.
+typedef struct Plan {
+    uint64_t mark; // of the rest, so that what was not made here is not taken for a plan
+    kiln_mla_shape shape;
+    kiln_device *device;
+    char *memory;
+} Plan;
+static_assert(sizeof(Plan) <= sizeof(kiln_mla_plan), "a plan has room for it");
+
+static uint64_t mark_of(const Plan *plan)
+{
+    uint64_t words[sizeof *plan / 8], mark = UINT64_C(0x4b696c6e506c616e);
+    memcpy(words, plan, sizeof words);
+    for (int i = 1; i < COUNT(words); i++) mark = (mark ^ words[i]) * UINT64_C(0x100000001b3);
+    return mark;
+}
+
+static kiln_tensor parts_of(const Plan *plan)
+{
+    return kiln_tensor_of(plan->device, plan->memory, KILN_I32, 2, (int64_t[]){ plan->shape.partitions, 8 });
+}
+
+static kiln_tensor firsts_of(const Plan *plan)
+{
+    return kiln_tensor_of(plan->device, plan->memory + aligned(plan->shape.partitions * 8), KILN_I32, 1,
+                          (int64_t[]){ plan->shape.batch + 1 });
+}
+
+static kiln_tensor counts_of(const Plan *plan)
+{
+    return kiln_tensor_of(plan->device,
+                          plan->memory + aligned(plan->shape.partitions * 8) + aligned(plan->shape.batch + 1), KILN_I32,
+                          1, (int64_t[]){ plan->shape.batch });
+}
+
+// A plan that was made here; false: it is none.
+static bool open_plan(const kiln_mla_plan *given, Plan *plan)
+{
+    memcpy(plan, given, sizeof *plan);
+    return plan->mark == mark_of(plan);
+}
+
+static void close_plan(Plan *plan, kiln_mla_plan *to)
+{
+    *to = (kiln_mla_plan){ 0 };
+    plan->mark = mark_of(plan);
+    memcpy(to, plan, sizeof *plan);
+}
+
+kiln_status kiln_mla_plan_shape(const kiln_mla_plan *given, kiln_mla_shape *shape)
+{
+    static const char name[] = "kiln_mla_plan_shape";
+    Plan plan;
+    if (!given || !shape) return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", name, given ? "shape" : "plan");
+    if (!open_plan(given, &plan))
+        return status_fail(KILN_BAD_ARGUMENT, "%s: 'plan' was not made by kiln_mla_plan_make", name);
+    *shape = plan.shape;
+    return KILN_OK;
+}
+
 kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_t *bytes)
 {
     Call call;
@@ -100,6 +161,20 @@ kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_
     if (!status) status = check_shape(&call, given, &shape);
     if (!status) *bytes = plan_bytes(&shape);
     return status;
+}
+
+// Partial results and their sums, of the requests as a whole and of what partitions begin with.
+kiln_status kiln_mla_workspace_size(kiln_ops *ops, const kiln_mla_shape *given, size_t *bytes)
+{
+    Call call;
+    kiln_mla_shape shape;
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_workspace_size", ops, given, 0, bytes);
+    call.sizing = false; // its messages name it whole: it is no call's
+    if (!status) status = check_shape(&call, given, &shape);
+    if (status) return status;
+    const int64_t rows = (shape.batch + shape.partitions) * shape.queries * shape.query_heads;
+    *bytes = aligned(rows * KILN_MLA_VALUE) + aligned(rows);
+    return KILN_OK;
 }
 
 static kiln_status check_plan(Call *call, const kiln_mla_plan_args *a, const kiln_mla_shape *shape)
@@ -155,34 +230,37 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
                                 &kernel, "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
                                 mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
     if (status) return status;
-    char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
-    const kiln_mla_plan made = {
-        .shape = shape,
-        .parts = kiln_tensor_of(ops->device, parts, KILN_I32, 2, (int64_t[]){ shape.partitions, 8 }),
-        .firsts = kiln_tensor_of(ops->device, firsts, KILN_I32, 1, (int64_t[]){ shape.batch + 1 }),
-    };
-    const kiln_tensor counts =
-        kiln_tensor_of(ops->device, firsts + aligned(shape.batch + 1), KILN_I32, 1, (int64_t[]){ shape.batch });
-    const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&counts) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
-                              KILN_TENSOR(&made.firsts), KILN_INT(shape.topk) };
+    Plan made = { .shape = shape, .device = ops->device, .memory = a->memory };
+    const kiln_tensor parts = parts_of(&made), firsts = firsts_of(&made), counts = counts_of(&made);
+    const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&counts) : call_tensor(&call, 0), KILN_TENSOR(&parts),
+                              KILN_TENSOR(&firsts), KILN_INT(shape.topk) };
     if (shape.topk && !full) status = count_lists(&call, stream, &shape, &counts);
     if (!status) status = call_launch(&call, stream, kernel, args, COUNT(args));
-    if (!status) *plan = made;
+    if (!status) close_plan(&made, plan);
     return status;
 }
 
-// That a plan is one, of this kind; binds the names of the shape.
-static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
+// A plan as a call takes it.
+typedef struct TakenPlan {
+    kiln_mla_shape shape;
+    const kiln_tensor *parts, *firsts;
+} TakenPlan;
+
+// That a plan is one, of this kind; binds the names of its shape.
+static kiln_status take_plan(Call *call, const kiln_mla_plan *given, bool sparse, TakenPlan *taken)
 {
-    if (!plan) return call_fail(call, KILN_BAD_ARGUMENT, "'plan' is null");
-    const kiln_mla_shape *const s = &plan->shape;
-    if (plan->parts.rank != 2 || plan->firsts.rank != 1 || s->partitions < 1)
+    Plan plan;
+    if (!given) return call_fail(call, KILN_BAD_ARGUMENT, "'plan' is null");
+    if (!open_plan(given, &plan))
         return call_fail(call, KILN_BAD_ARGUMENT, "'plan' was not made by kiln_mla_plan_make");
+    const kiln_mla_shape *const s = &plan.shape;
     if (sparse != (s->topk > 0))
         return call_fail(call, KILN_BAD_ARGUMENT,
                          sparse ? "'plan' is for dense decoding: its shape has no 'topk'"
                                 : "'plan' is for sparse decoding: its shape has 'topk' = %" PRId64,
                          s->topk);
+    const kiln_tensor parts = parts_of(&plan), firsts = firsts_of(&plan);
+    *taken = (TakenPlan){ *s, call_keep(call, &parts), call_keep(call, &firsts) };
     call_bind(call, "partitions", s->partitions, "plan");
     call_bind(call, "batch", s->batch, "plan");
     call_bind(call, "queries", s->queries, "plan");
@@ -216,9 +294,8 @@ static kiln_status check_page_size(const Call *call, bool bytes)
                            size);
 }
 
-static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
+static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a, const kiln_mla_shape *shape)
 {
-    const kiln_mla_shape *const shape = &a->plan->shape;
     const char *const causal = a->causal && shape->queries > 1 ? "true" : "false"; // one query sees all keys either way
     int number;
     const char *const cut = fp8_cut(call->ops, shape->queries * shape->query_heads, &number);
@@ -245,12 +322,13 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     const bool bytes = is_bytes(a->cache);
     LatentCache fp8 = { 0 };
     double scale;
-    kiln_status status = take_plan(call, a->plan, false);
+    TakenPlan plan;
+    kiln_status status = take_plan(call, a->plan, false, &plan);
     if (!status && bytes) status = check_dense_format(call, a->cache);
     if (!status && bytes) status = latent_cache(call, "cache", a->cache, KILN_MLA_KEY, "q", false, &fp8);
-    if (!status && bytes && a->plan->shape.key_heads != 1)
+    if (!status && bytes && plan.shape.key_heads != 1)
         status = call_fail(call, KILN_BAD_SHAPE, "'plan' has key_heads = %" PRId64 ", expected 1 with an fp8 cache",
-                           a->plan->shape.key_heads);
+                           plan.shape.key_heads);
     if (status) return status;
     // clang-format off
     const Want wants[] = {
@@ -259,8 +337,8 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
                                                 bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
         { IN,           "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
         { IN,           "lengths",     a->lengths,       1 << KILN_I32, "LENGTH[batch]" },
-        { IN,           "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
-        { IN,           "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
+        { IN,           "plan",        plan.parts,       1 << KILN_I32, "[partitions][8]" },
+        { IN,           "plan",        plan.firsts,      1 << KILN_I32, "[batch + 1]" },
         { OUT,          "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
         { OUT_OPTIONAL, "lse", a->lse,          1 << KILN_F32, "[batch][query_heads][queries]" },
     };
@@ -269,7 +347,7 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     if (!status) status = check_page_size(call, bytes);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
     if (!status && bytes) call_take_bytes(call, 1);
-    if (!status) status = build_dense(call, a);
+    if (!status) status = build_dense(call, a, &plan.shape);
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -324,9 +402,9 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
 // Places in the table of the call, whose order is that of the kernel's parameters.
 enum { Q, CACHE, SCALES, INDEX, LIMIT, SINK, CACHE2, SCALES2, INDEX2, LIMIT2, PARTS, FIRSTS, OUTPUT, LSE };
 
-static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_args *a)
+static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_args *a, const kiln_mla_shape *shape)
 {
-    const bool planned = a->plan->shape.extra_topk > 0;
+    const bool planned = shape->extra_topk > 0;
     if (!a->extra_cache != !a->extra_indices || (a->extra_topk_lengths && !a->extra_cache))
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s' is given",
                          a->extra_cache ? "extra_indices" : "extra_cache",
@@ -337,14 +415,14 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
         return call_fail(call, KILN_BAD_ARGUMENT,
                          planned ? "'extra_cache' is null, but 'plan' has extra_topk = %" PRId64
                                  : "'extra_cache' is given, but 'plan' has extra_topk = %" PRId64,
-                         a->plan->shape.extra_topk);
+                         shape->extra_topk);
     return KILN_OK;
 }
 
-static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a, int64_t keys)
+static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a, int64_t query_heads, int64_t keys)
 {
     int number;
-    const char *const cut = fp8_cut(call->ops, a->plan->shape.query_heads, &number);
+    const char *const cut = fp8_cut(call->ops, query_heads, &number);
     // Scales of the 584-byte format are as exact in bf16: one kernel for both.
     return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%-s%-s%-s%-s%-s%-s%-s",
                        cut, number, (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false",
@@ -359,8 +437,9 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     double scale;
     int64_t keys;
     LatentCache cache, extra;
-    kiln_status status = take_plan(call, a->plan, true);
-    if (!status) status = check_extra(call, a);
+    TakenPlan plan;
+    kiln_status status = take_plan(call, a->plan, true, &plan);
+    if (!status) status = check_extra(call, a, &plan.shape);
     if (!status) status = latent_keys(call, "q", a->q, 4, &keys);
     if (!status) status = latent_cache(call, "cache", a->cache, keys, "q", false, &cache);
     if (!status) status = latent_cache(call, "extra_cache", a->extra_cache, keys, "q", false, &extra);
@@ -379,8 +458,8 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
         [SCALES2] = { IN_OPTIONAL,  "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
         [INDEX2]  = { IN_OPTIONAL,  "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
         [LIMIT2]  = { IN_OPTIONAL,  "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
-        [PARTS]   = { IN,           "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
-        [FIRSTS]  = { IN,           "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
+        [PARTS]   = { IN,           "plan",               plan.parts,            1 << KILN_I32,  "[partitions][8]" },
+        [FIRSTS]  = { IN,           "plan",               plan.firsts,           1 << KILN_I32,  "[batch + 1]" },
         [OUTPUT]  = { OUT,          "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
         [LSE]     = { OUT_OPTIONAL, "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
@@ -393,7 +472,7 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     if (status) return status;
     call_take_bytes(call, CACHE);
     call_take_bytes(call, CACHE2);
-    status = build_sparse(call, a, keys);
+    status = build_sparse(call, a, plan.shape.query_heads, keys);
     if (status) return status;
     call_add(call, KILN_FLOAT(scale));
     call_add(call, KILN_INT(cache.apart));
@@ -458,6 +537,7 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
         { IN,          "indices",      indices,         1 << KILN_I32,  "INDEX[S][topk]" },
         { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
         { IN_OPTIONAL,  "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "LIMIT[S]" },
+        { IN_OPTIONAL,  "ends",         a->ends,         1 << KILN_I32,  "END[S]" },
         { OUT,          "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
         { OUT_OPTIONAL, "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
         { OUT_OPTIONAL, "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
@@ -471,9 +551,9 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%-s%-s%-s%-s", (int)D,
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d, BASE2=%s%-s%-s%-s%-s%-s", (int)D,
                              a->base2 ? "true" : "false", LACKS(a->sink, "SINK"), LACKS(a->topk_lengths, "LIMIT"),
-                             LACKS(a->max_logits, "TOP"), LACKS(a->lse, "LSE"));
+                             LACKS(a->ends, "END"), LACKS(a->max_logits, "TOP"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);

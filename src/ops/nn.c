@@ -98,7 +98,7 @@ static kiln_status check_rotary(Call *call, const kiln_rotary_embedding_args *a,
 {
     const kiln_rotary otherwise = { .style = KILN_ROTARY_HALVES }, *const given = a->rotary ? a->rotary : &otherwise;
     const Want wants[] = { { OUT, "x", a->x, TYPES_FLOAT, "X[tokens][H][D]" },
-                           { IN, "positions", a->positions, 1 << KILN_I32, "[tokens]" } };
+                           { IN, "positions", a->positions, 1 << KILN_I32, "POSITION[tokens]" } };
     kiln_status status = check_all(call, wants, COUNT(wants));
     return status ? status : rotary_take_positions(call, given, call_extent(call, "D"), a->trained_length, r);
 }
@@ -187,7 +187,7 @@ kiln_status kiln_cross_entropy(kiln_ops *ops, kiln_stream *stream, const kiln_cr
     kiln_status status = call_begin(&call, "kiln_cross_entropy", ops, a, sizeof *a);
     if (status) return status;
     const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
-                           { IN, "labels", a->labels, 1 << KILN_I32, "[M]" },
+                           { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
                            { OUT, "loss", a->loss, 1 << KILN_F32, "[M]" },
                            { OUT, "lse", a->lse, 1 << KILN_F32, "[M]" } };
     status = check_all(&call, wants, COUNT(wants));
@@ -203,7 +203,7 @@ kiln_status kiln_cross_entropy_backward(kiln_ops *ops, kiln_stream *stream, cons
     kiln_status status = call_begin(&call, "kiln_cross_entropy_backward", ops, a, sizeof *a);
     if (status) return status;
     const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
-                           { IN, "labels", a->labels, 1 << KILN_I32, "[M]" },
+                           { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
                            { IN, "lse", a->lse, 1 << KILN_F32, "[M]" },
                            { IN, "dloss", a->dloss, 1 << KILN_F32, "[M]" },
                            { OUT, "dlogits", a->dlogits, 0, "DX[M][V]" } };
@@ -221,7 +221,7 @@ kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedd
     kiln_status status = call_begin(&call, "kiln_embedding", ops, a, sizeof *a);
     if (status) return status;
     const Want wants[] = { { IN, "table", a->table, TYPES_FLOAT, "TABLE[V][N]" },
-                           { IN, "tokens", a->tokens, 1 << KILN_I32, "[M]" },
+                           { IN, "tokens", a->tokens, 1 << KILN_I32, "TOKEN[M]" },
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = call_scale(&call, a->scale, 1, &scale);
@@ -237,7 +237,7 @@ kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_ar
     kiln_status status = call_begin(&call, "kiln_argmax", ops, a, sizeof *a);
     if (status) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
-                           { OUT, "index", a->index, 1 << KILN_I32, "[M]" } };
+                           { OUT, "index", a->index, 1 << KILN_I32, "INDEX[M]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "N", "x");
     if (!status) status = call_kernel(&call, "nn/embedding.tile", "argmax", "T=%s", kiln_type_name(a->x->type));
@@ -355,9 +355,9 @@ kiln_status kiln_conv2d(kiln_ops *ops, kiln_stream *stream, const kiln_conv2d_ar
     Window w;
     kiln_status status = call_begin(&call, "kiln_conv2d", ops, a, sizeof *a);
     if (status) return status;
-    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "[N][H][W][C]" },
-                           { IN, "filter", a->filter, 0, "[KH][KW][C][F]" },
-                           { OUT, "out", a->out, 0, "[N][OH][OW][F]" } };
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[N][H][W][C]" },
+                           { IN, "filter", a->filter, 0, "Wt[KH][KW][C][F]" },
+                           { OUT, "out", a->out, 0, "Y[N][OH][OW][F]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "C", "x");
     if (!status) status = check_window(&call, a, &w);

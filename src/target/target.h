@@ -6,22 +6,8 @@
 // CpuTarget (the forms of CPU code are rows of toolchain/isa.c) and GpuTarget (rows of gpu/gpu.c). Code that decides reads
 // capabilities, never a name or the number of an architecture: with what one row lacks, a decision is tested for all.
 //
-// Another generation of NVIDIA GPUs, such as Blackwell with products whose accumulators are in tensor memory (tcgen05):
-//   adds     a row in gpu/gpu.c with a row of MmaShape, kind MMA_TENSOR_MEMORY; a capability `tensor_memory_columns`;
-//            lower/gpu/print/tcgen05.c (prints those products, beside wgmma.c); lower/cuda/prelude/tensor_memory.cuh
-//   changes  in lower/gpu/decide mma/products.c (the kind that is taken), memory/memory.c (columns are assigned as bytes are);
-//            lower/gpu/facts/registers.c (accumulators are no registers of a thread); lower/gpu/print/launch.c (its prelude);
-//            lower/gpu/schedule (a place of tiles: tensor memory); the layouts of accumulators in layout/tensor_core.c
-//   leaves   passes, checker, CPU, emission, runtime, rings, copies, clusters, printing of all else
-//
-// A target with another language, such as HIP (MFMA, waves of 64 lanes, LDS):
-//   adds     a row in target.c; rows in gpu/gpu.c (no tma, no mbarriers, no async proxy; lanes 64; MFMA as rows of MmaShape);
-//            a dialect in emit/dialect.c; lower/hip/prelude with the functions that lower/cuda/prelude has;
-//            lower/gpu/print/mfma.c (prints its products) and their accumulators in layout/tensor_core.c;
-//            toolchain/hiprtc.c; runtime/device_hip.c
-//   changes  runtime/device.c (a row of its table); layout/layout.h: WARP_LANES becomes a field of Partition, and with it
-//            the shuffles of print/reduce.c and print_scan_registers.c; print/launch.c (names of preludes)
-//   leaves   passes, checker, CPU, plan, deciding (which asks for the capabilities that it lacks), the schedule
+// docs/architecture.md, "Another GPU", lists what a target with another language (HIP) and a GPU with other products (tensor
+// memory of Blackwell) add, and every file that changes.
 #ifndef KILN_TARGET_TARGET_H
 #define KILN_TARGET_TARGET_H
 

@@ -16,6 +16,7 @@ static const Command commands[] = {
     { "dump",    tool_dump,    "print what any stage of the compiler made" },
     { "explain", tool_explain, "say what was decided for a kernel, and why" },
     { "fmt",     tool_fmt,     "format .tile files" },
+    { "lsp",     tool_lsp,     "a language server, for editors" },
     { "list",    tool_list,    "list the kernels of the library" },
     { "devices", tool_devices, "list devices and toolchains" },
     { "cache",   tool_cache,   "show or clean the cache of compiled kernels" },

@@ -2,6 +2,7 @@
 // abi_test.c - what programs built apart from the library rely on: its version, the sizes of argument structs, DLPack's structs.
 #include <kiln/ops/attention.h>
 #include <kiln/ops/decode.h>
+#include <kiln/ops/deepseek.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>
@@ -104,11 +105,19 @@ static void sizes_of_latent_arguments(void **state)
     CHECK_SIZES(kiln_mla_plan_args, "kiln_mla_plan_make", kiln_mla_plan_make(ops, NULL, &args, &plan));
     CHECK_CALL(kiln_mla_decode_args, kiln_mla_decode);
     CHECK_CALL(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse);
+    CHECK_CALL(kiln_mla_decode_contiguous_args, kiln_mla_decode_contiguous);
     CHECK_CALL(kiln_mla_slots_args, kiln_mla_slots);
     CHECK_CALL(kiln_mla_append_args, kiln_mla_append);
     CHECK_CALL(kiln_mla_quantize_args, kiln_mla_quantize);
     CHECK_CALL(kiln_mla_dequantize_args, kiln_mla_dequantize);
     CHECK_CALL(kiln_mla_prefill_sparse_args, kiln_mla_prefill_sparse);
+    CHECK_CALL(kiln_indexer_logits_args, kiln_indexer_logits);
+    CHECK_CALL(kiln_indexer_scores_args, kiln_indexer_scores);
+    CHECK_CALL(kiln_clean_logits_args, kiln_clean_logits);
+    CHECK_CALL(kiln_topk_select_args, kiln_topk_select);
+    CHECK_CALL(kiln_indexed_attention_args, kiln_indexed_attention);
+    CHECK_WORKSPACE(kiln_indexed_attention_args, kiln_indexed_attention_workspace_size);
+    CHECK_WORKSPACE(kiln_mla_decode_contiguous_args, kiln_mla_decode_contiguous_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_args, kiln_mla_decode_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse_workspace_size);
 }

@@ -4,6 +4,7 @@
 #include <kiln/kiln.h>
 #include <kiln/ops/attention.h>
 #include <kiln/ops/decode.h>
+#include <kiln/ops/deepseek.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>

@@ -523,6 +523,36 @@ static void divisions_of_a_launch(void **state)
     }
 }
 
+// Another shape has as many elements, and rows of bytes are whole elements of another type: the launch is told where.
+static void views_have_as_many_elements(void **state)
+{
+    kiln_program *p;
+    kiln_kernel *k;
+    uint8_t data[48] = { 0 };
+    kiln_tensor x = kiln_tensor_of(NULL, data, KILN_U8, 2, (int64_t[]){ 4, 12 });
+    assert_ok(
+        kiln_program_load_text("views.tile",
+                               "kernel k(inout u8 X[M][N], int n)\n{\n    grid ();\n    view pairs[M][N / 2][2] = X;\n"
+                               "    view f32 f = X;\n    view part[3][n] = X[0 +: n][0 +: 3];\n"
+                               "    view two[6] = X[0][0 +: n];\n    pairs[0][0][0] = part[0][0];\n}\n",
+                               &p));
+    assert_ok(kiln_kernel_build(cpu, p, "k", NULL, NULL, &k));
+    kiln_arg args[] = { KILN_TENSOR(&x), KILN_INT(6) };
+    assert_ok(kiln_launch(k, NULL, args, 2));
+    args[1] = KILN_INT(5);
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE,
+                 "k: views.tile:7:10: the view 'two' has 6 elements, what it names max(n, 0)");
+    args[1] = KILN_INT(6);
+    x.shape[1] = 10;
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE,
+                 "k: views.tile:5:14: a row of N u8 is no whole number of f32");
+    x.shape[0] = 3, x.shape[1] = 13;
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE,
+                 "k: views.tile:4:10: the view 'pairs' has M*(N/2)*2 elements, what it names M*N");
+    kiln_kernel_free(k);
+    kiln_program_free(p);
+}
+
 static void packed_rows_fill_bytes(void **state)
 {
     kiln_program *p;
@@ -608,6 +638,7 @@ int main(void)
         cmocka_unit_test_setup(traps_say_where, reset),
         cmocka_unit_test_setup(operators_need_their_workspace, reset),
         cmocka_unit_test_setup(divisions_of_a_launch, reset),
+        cmocka_unit_test_setup(views_have_as_many_elements, reset),
         cmocka_unit_test_setup(packed_rows_fill_bytes, reset),
         cmocka_unit_test_setup(threads_build_and_launch_at_once, reset),
     };

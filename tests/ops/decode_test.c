@@ -23,6 +23,7 @@ enum {
     LOG = 1 << 15,
     PACKED = 1 << 16,
     AFTER_PREFIX = 1 << 17,
+    MOVED = 1 << 18, // tensors of i32 are aligned to 4 bytes alone, and have strides
 };
 
 typedef struct Case {
@@ -40,6 +41,7 @@ typedef struct Tensors {
     Array *q, *k, *v, *cache, *table, *lengths, *out, *scales, *cache2, *bias_q, *bias_k, *bias_v, *qkv_scales, *tasks;
     Array *key_factors, *value_factors, *positions, *prefix, *slopes, *bias, *buckets, *finished, *sources, *prompts;
     Array *out_scale;
+    kiln_tensor moved_table, moved_lengths, moved_tasks, moved_positions, moved_prefix, moved_sources, moved_prompts;
 } Tensors;
 
 static bool has(const Case *c, unsigned option) { return (c->with & option) != 0; }
@@ -165,10 +167,22 @@ static Tensors make_tensors(const Case *c)
     for (int r = 0; r < ROWS; r++) set(t.lengths, r, length_of(c, r));
     array_send(t.lengths);
     fill_cache(c, &t);
+    if (has(c, MOVED)) {
+        t.moved_table = moved_away(t.table), t.moved_lengths = moved_away(t.lengths);
+        if (t.tasks) t.moved_tasks = moved_away(t.tasks);
+        if (t.positions) t.moved_positions = moved_away(t.positions);
+        if (t.prefix) t.moved_prefix = moved_away(t.prefix);
+        if (t.sources) t.moved_sources = moved_away(t.sources), t.moved_prompts = moved_away(t.prompts);
+    }
     return t;
 }
 
 static const kiln_tensor *tensor_or_null(const Array *a) { return a ? &a->tensor : NULL; }
+
+static const kiln_tensor *maybe_moved(const Array *a, const kiln_tensor *moved)
+{
+    return a && moved->data ? moved : tensor_or_null(a);
+}
 
 static kiln_masked_decode_args arguments(const Case *c, const Tensors *t)
 {
@@ -176,8 +190,8 @@ static kiln_masked_decode_args arguments(const Case *c, const Tensors *t)
                                       .k = tensor_or_null(t->k),
                                       .v = tensor_or_null(t->v),
                                       .cache = &t->cache->tensor,
-                                      .table = &t->table->tensor,
-                                      .lengths = &t->lengths->tensor,
+                                      .table = maybe_moved(t->table, &t->moved_table),
+                                      .lengths = maybe_moved(t->lengths, &t->moved_lengths),
                                       .out = &t->out->tensor,
                                       .rotary = c->rotary.style ? &c->rotary : NULL,
                                       .scales = tensor_or_null(t->scales),
@@ -190,11 +204,11 @@ static kiln_masked_decode_args arguments(const Case *c, const Tensors *t)
                                       .v_bias = tensor_or_null(t->bias_v),
                                       .qkv_scales = tensor_or_null(t->qkv_scales),
                                       .type = c->projection == KILN_I8 ? c->type : 0,
-                                      .tasks = tensor_or_null(t->tasks),
+                                      .tasks = maybe_moved(t->tasks, &t->moved_tasks),
                                       .key_factors = tensor_or_null(t->key_factors),
                                       .value_factors = tensor_or_null(t->value_factors),
-                                      .positions = tensor_or_null(t->positions),
-                                      .prefix_lengths = tensor_or_null(t->prefix),
+                                      .positions = maybe_moved(t->positions, &t->moved_positions),
+                                      .prefix_lengths = maybe_moved(t->prefix, &t->moved_prefix),
                                       .positions_after_prefix = has(c, AFTER_PREFIX),
                                       .scale = c->scale > 0 ? &c->scale : NULL,
                                       .slopes = tensor_or_null(t->slopes),
@@ -207,8 +221,8 @@ static kiln_masked_decode_args arguments(const Case *c, const Tensors *t)
                                       .finished = tensor_or_null(t->finished),
                                       .cross = has(c, CROSS),
                                       .beams = c->beams == 1 ? 0 : c->beams,
-                                      .sources = tensor_or_null(t->sources),
-                                      .prompt_lengths = tensor_or_null(t->prompts),
+                                      .sources = maybe_moved(t->sources, &t->moved_sources),
+                                      .prompt_lengths = maybe_moved(t->prompts, &t->moved_prompts),
                                       .out_scale = tensor_or_null(t->out_scale) };
 }
 
@@ -472,7 +486,11 @@ static void second_pool(void **state)
     check((Case){ .with = POOL2 | FINISHED | PACKED, .rotary = { .style = KILN_ROTARY_HALVES } });
 }
 
-static void beams(void **state) { check((Case){ .with = SOURCES | TASKS, .beams = 4 }); }
+static void beams(void **state)
+{
+    check((Case){ .with = SOURCES | TASKS, .beams = 4 });
+    check((Case){ .with = SOURCES | TASKS | MOVED, .beams = 4 });
+}
 
 static void cross_attention(void **state)
 {
@@ -483,7 +501,7 @@ static void cross_attention(void **state)
 static void everything_together(void **state)
 {
     check((Case){ .with = BIASES | QKV_SCALES | OUT_SCALE | FINISHED | PREFIX | POSITIONS | TASKS | SLOPES | BIAS |
-                          BUCKETS | SCALES | LOG,
+                          BUCKETS | SCALES | LOG | MOVED,
                   .type = KILN_BF16,
                   .projection = KILN_I8,
                   .cache = KILN_I8,

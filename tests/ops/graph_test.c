@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // graph_test.c - a decoding step captured in a CUDA graph: a replay plans and decodes for what it finds in device memory then.
+#include "kiln/ops/deepseek.h"
 #include "support.h"
 
 #include <dlfcn.h>
@@ -102,26 +103,57 @@ static void run_step(const Step *s, kiln_stream *stream)
                                                        .workspace_bytes = s->workspace->bytes }));
 }
 
+// ---- capturing
+
+typedef struct Capture {
+    Driver driver;
+    void *context, *native, *exec;
+    kiln_stream *stream;
+} Capture;
+
+static void begin_capture(Capture *c)
+{
+    c->driver = open_driver();
+    assert_int_equal(c->driver.retain(&c->context, 0), 0);
+    assert_int_equal(c->driver.push(c->context), 0);
+    assert_int_equal(c->driver.create(&c->native, 1), 0);
+    assert_ok(kiln_stream_wrap(device, c->native, &c->stream));
+    assert_int_equal(c->driver.begin(c->native, 0), 0); // global: anything unsafe in any thread fails the capture
+}
+
+static void end_capture(Capture *c)
+{
+    void *graph;
+    assert_int_equal(c->driver.end(c->native, &graph), 0);
+    assert_int_equal(c->driver.instantiate(&c->exec, graph, 0), 0);
+}
+
+static void replay(const Capture *c)
+{
+    assert_int_equal(c->driver.launch(c->exec, c->native), 0);
+    assert_ok(kiln_stream_wait(device, c->stream));
+}
+
+static void close_capture(Capture *c)
+{
+    kiln_stream_close(c->stream);
+    assert_int_equal(c->driver.destroy(c->native), 0);
+    assert_int_equal(c->driver.pop(&c->context), 0);
+    assert_int_equal(c->driver.release(0), 0);
+}
+
 static void a_step_is_captured(void **state)
 {
     static const int some[B] = { 1, 64, 130 }, others[B] = { 200, 3, 255 };
-    void *context, *native, *graph, *exec;
-    kiln_stream *stream;
+    Capture c;
     if (on_cpu()) skip_because("graphs are CUDA's");
-    const Driver d = open_driver();
     const Step captured = make_step(), plain = make_step();
     send_lengths(&captured, some);
     run_step(&captured, NULL); // builds what a capture may not build
     assert_ok(kiln_stream_wait(device, NULL));
-
-    assert_int_equal(d.retain(&context, 0), 0);
-    assert_int_equal(d.push(context), 0);
-    assert_int_equal(d.create(&native, 1), 0);
-    assert_ok(kiln_stream_wrap(device, native, &stream));
-    assert_int_equal(d.begin(native, 0), 0); // global: anything unsafe in any thread fails the capture
-    run_step(&captured, stream);
-    assert_int_equal(d.end(native, &graph), 0);
-    assert_int_equal(d.instantiate(&exec, graph, 0), 0);
+    begin_capture(&c);
+    run_step(&captured, c.stream);
+    end_capture(&c);
 
     send_lengths(&plain, others);
     run_step(&plain, NULL);
@@ -131,8 +163,7 @@ static void a_step_is_captured(void **state)
     array_send(captured.cache); // as it was before the first step
     send_lengths(&captured, others);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(d.launch(exec, native), 0);
-        assert_ok(kiln_stream_wait(device, stream));
+        replay(&c);
         array_fetch(captured.out);
         array_fetch(captured.lse);
         assert_memory_equal(captured.out->host, plain.out->host, plain.out->bytes);
@@ -141,15 +172,58 @@ static void a_step_is_captured(void **state)
         array_send(captured.out);
     }
     assert_false(isnan(get(plain.out, 0)));
-    kiln_stream_close(stream);
-    assert_int_equal(d.destroy(native), 0);
-    assert_int_equal(d.pop(&context), 0);
-    assert_int_equal(d.release(0), 0);
+    close_capture(&c);
+}
+
+// Indexer, selection and attention, in two parts of the queries; the windows change between replays.
+static void sparse_attention_is_captured(void **state)
+{
+    enum { S = 18, KEYS = 70, HI = 8, DI = 32 };
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Capture c;
+    Array *const index_q = ARRAY(KILN_E4M3, S, HI, DI), *const index_k = ARRAY(KILN_E4M3, KEYS, DI),
+                 *const scales = ARRAY(KILN_F32, KEYS), *const weights = ARRAY(KILN_F32, S, HI),
+                 *const ends = ARRAY(KILN_I32, S), *const q = ARRAY(KILN_BF16, S, HQ, K),
+                 *const kv = ARRAY(KILN_BF16, KEYS, K), *const out = ARRAY(KILN_BF16, S, HQ, V);
+    seed(6);
+    fill_random(index_q, -1, 1), fill_random(index_k, -1, 1), fill_random(scales, 0.5, 1), fill_random(weights, -1, 1);
+    fill_random(q, -1, 1), fill_random(kv, -1, 1);
+    for (int i = 0; i < S; i++) set(ends, i, KEYS);
+    array_send(ends);
+    kiln_indexed_attention_args a = { .index_q = &index_q->tensor,
+                                      .index_k = &index_k->tensor,
+                                      .index_scales = &scales->tensor,
+                                      .index_weights = &weights->tensor,
+                                      .ends = &ends->tensor,
+                                      .q = &q->tensor,
+                                      .kv = &kv->tensor,
+                                      .out = &out->tensor,
+                                      .topk = 16,
+                                      .rows = 16 };
+    assert_ok(
+        kiln_indexed_attention_workspace_size(ops, &a, &a.workspace_bytes)); // builds what a capture may not build
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    begin_capture(&c);
+    assert_ok(kiln_indexed_attention(ops, c.stream, &a));
+    end_capture(&c);
+    for (int i = 0; i < S; i++) set(ends, i, i * 4);
+    array_send(ends);
+    replay(&c);
+    array_fetch(out);
+    double *const replayed = values(out);
+    array_erase(out), array_send(out);
+    assert_ok(kiln_indexed_attention(ops, NULL, &a));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(out);
+    assert_close("out", out, replayed, (Tolerance){ 1e-30, 1e-30, 1e-12 });
+    assert_true(get(out, 0) == 0 && get(out, count(out) - 1) != 0);
+    close_capture(&c);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(a_step_is_captured, free_arrays) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(a_step_is_captured, free_arrays),
+                                        cmocka_unit_test_teardown(sparse_attention_is_captured, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -3,17 +3,22 @@
 #include "latent.h"
 #include "runtime/runtime.h"
 
-kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths)
+kiln_mla_plan make_plan_in(Array *memory, const kiln_mla_shape *shape, const kiln_tensor *lengths)
 {
     kiln_mla_plan plan;
-    size_t bytes;
-    assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
     assert_ok(kiln_mla_plan_make(
         ops, NULL,
         &(kiln_mla_plan_args){
-            .shape = shape, .lengths = lengths, .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes },
+            .shape = shape, .lengths = lengths, .memory = memory->tensor.data, .memory_bytes = memory->bytes },
         &plan));
     return plan;
+}
+
+kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths)
+{
+    size_t bytes;
+    assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
+    return make_plan_in(bytes_new(bytes), shape, lengths);
 }
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };

@@ -10,6 +10,7 @@
 #include "support.h"
 
 kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths); // in memory of its own
+kiln_mla_plan make_plan_in(Array *memory, const kiln_mla_shape *shape, const kiln_tensor *lengths);
 
 enum { KINDS = 127 };
 typedef struct Pool {

@@ -144,6 +144,7 @@ static void rotary_embedding(void **state)
                                           { .style = KILN_ROTARY_YARN, .size = 32, .offset = 16, .scale = 4 },
                                           { .style = KILN_ROTARY_LLAMA3, .base = 500000, .scale = 8 } };
     Array *const positions = whole(TOKENS, 0, 200);
+    const kiln_tensor moved = moved_away(positions);
     for (int i = 0; i < 4; i++) {
         const kiln_rotary *const r = &styles[i];
         const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
@@ -152,7 +153,7 @@ static void rotary_embedding(void **state)
         Array *const x = array_part(all, 1, HEADS, HEADS);
         const kiln_tensor *const expected = host_copy(x);
         const kiln_rotary_embedding_args args = { .x = of(x),
-                                                  .positions = of(positions),
+                                                  .positions = i % 2 ? &moved : of(positions),
                                                   .rotary = r,
                                                   .trained_length = uses_length ? 1024 : 0,
                                                   .backward = i == 0 };
@@ -226,11 +227,18 @@ static void softmax_and_argmax(void **state)
     const kiln_tensor *const to = host_result(y), *const at = host_result(index);
     done(kiln_softmax(ops, NULL, &(kiln_softmax_args){ .x = of(x), .out = of(y) }));
     done(kiln_argmax(ops, NULL, &(kiln_argmax_args){ .x = of(x), .index = of(index) }));
+    Array *const all = result(KILN_I32, 4, 3), *const third = array_part(all, 1, 1, 1); // with stride 3, at 4 bytes
+    kiln_tensor column = third->tensor;
+    column.rank = 1;
+    done(kiln_argmax(ops, NULL, &(kiln_argmax_args){ .x = of(x), .index = &column }));
     const kiln_arg args[] = { KILN_TENSOR(host_copy(x)), KILN_TENSOR(to) }, places[] = { args[0], KILN_TENSOR(at) };
     run_reference("norm/softmax.tile", "softmax", "T=f32, TY=f32", args, 2);
     run_reference("nn/embedding.tile", "argmax", "T=f32", places, 2);
     compare("out", y, numbers(to));
     compare("index", index, numbers(at));
+    compare("index", third, numbers(at));
+    array_erase(third);
+    assert_true(array_is_erased(all));
 }
 
 // Labels and tokens that are none of the row, or of the table, too.
@@ -248,6 +256,14 @@ static void cross_entropy(void **state)
         ops, NULL,
         &(kiln_cross_entropy_backward_args){
             .logits = of(x), .labels = of(labels), .lse = of(lse), .dloss = of(dloss), .dlogits = of(dx) }));
+    Array *const loss2 = result(KILN_F32, ROWS, 0), *const dx2 = result(KILN_BF16, ROWS, V);
+    const kiln_tensor moved = moved_away(labels);
+    done(kiln_cross_entropy(
+        ops, NULL, &(kiln_cross_entropy_args){ .logits = of(x), .labels = &moved, .loss = of(loss2), .lse = of(lse) }));
+    done(kiln_cross_entropy_backward(
+        ops, NULL,
+        &(kiln_cross_entropy_backward_args){
+            .logits = of(x), .labels = &moved, .lse = of(lse), .dloss = of(dloss), .dlogits = of(dx2) }));
     const kiln_arg logits = KILN_TENSOR(host_copy(x)), label = KILN_TENSOR(host_copy(labels));
     const kiln_arg args[] = { logits, label, KILN_TENSOR(l), KILN_TENSOR(e) };
     const kiln_arg back[] = { logits, label, KILN_TENSOR(e), KILN_TENSOR(host_copy(dloss)), KILN_TENSOR(d) };
@@ -256,6 +272,8 @@ static void cross_entropy(void **state)
     compare("loss", loss, numbers(l));
     compare("lse", lse, numbers(e));
     compare("dlogits", dx, numbers(d));
+    compare("loss", loss2, numbers(l));
+    compare("dlogits", dx2, numbers(d));
 }
 
 static void embedding(void **state)
@@ -270,6 +288,12 @@ static void embedding(void **state)
                               KILN_FLOAT(8) };
     run_reference("nn/embedding.tile", "embedding", "T=f32", args, 4);
     compare("out", out, numbers(y));
+    Array *const again = result(KILN_F16, 9, 72);
+    const kiln_tensor moved = moved_away(tokens);
+    done(kiln_embedding(
+        ops, NULL,
+        &(kiln_embedding_args){ .table = of(table), .tokens = &moved, .out = of(again), .scale = &(double){ 8 } }));
+    compare("out", again, numbers(y));
 }
 
 static void casts(void **state)
@@ -298,15 +322,18 @@ static void hadamard(void **state)
     compare("out", out, numbers(y));
 }
 
-// Few channels, and many with a dilation.
+// Few channels, and many with a dilation; pixels, filters and results that lie apart.
 static void convolutions(void **state)
 {
-    for (int i = 0; i < 2; i++) {
-        const int64_t C = i ? 40 : 3, dilation = i ? 2 : 0, stride = i ? 0 : 2, OH = i ? 7 : 5, OW = i ? 6 : 4;
-        Array *const x = ARRAY(KILN_F16, 2, 9, 8, C), *const filter = ARRAY(KILN_F16, 3, 3, C, 24);
+    for (int i = 0; i < 4; i++) {
+        const bool many = i % 2 > 0, apart = i > 1;
+        const int64_t C = many ? 40 : 3, dilation = many ? 2 : 0, stride = many ? 0 : 2, OH = many ? 7 : 5,
+                      OW = many ? 6 : 4;
+        Array *x = ARRAY(KILN_F16, 2, 9, 8, C), *filter = ARRAY(KILN_F16, 3, 3, C, 24);
         fill_random(x, -1, 1), fill_random(filter, -1, 1);
-        Array *const out = ARRAY(KILN_F16, 2, OH, OW, 24);
+        Array *out = ARRAY(KILN_F16, 2, OH, OW, 24);
         array_send(out);
+        if (apart) x = array_spread(x, false), filter = array_spread(filter, false), out = array_spread(out, false);
         const kiln_tensor *const y = host_result(out);
         done(kiln_conv2d(
             ops, NULL,
@@ -316,6 +343,8 @@ static void convolutions(void **state)
                                   KILN_INT(stride ? stride : 1), KILN_INT(dilation ? dilation : 1), KILN_INT(1) };
         run_reference("conv/conv2d.tile", "conv2d", "T=f32", args, 6);
         compare("out", out, numbers(y));
+        array_erase(out);
+        assert_true(array_is_erased(out));
     }
 }
 

@@ -47,6 +47,28 @@ static void shapes_of_plans(void **state)
     assert_int_equal(bytes, 0); // a failing size function gives 0
     assert_ok(SIZE_OF(ops, &s, &bytes));
     assert_true(bytes >= 3 * 32 + 3 * 4);
+#define ROOM_OF(o, shape, to) kiln_mla_workspace_size(o, shape, to)
+    assert_fails(ROOM_OF(NULL, &s, &bytes), KILN_BAD_ARGUMENT, "kiln_mla_workspace_size: 'ops' is null");
+    REFUSED(ROOM_OF(ops, &s, &bytes), s, s.query_heads = 0, KILN_BAD_SHAPE,
+            "kiln_mla_workspace_size: 'query_heads' of the shape is 0");
+    assert_int_equal(bytes, 0);
+    assert_fails(kiln_mla_plan_shape(NULL, &s), KILN_BAD_ARGUMENT, "kiln_mla_plan_shape: 'plan' is null");
+    assert_fails(kiln_mla_plan_shape(&(kiln_mla_plan){ 0 }, NULL), KILN_BAD_ARGUMENT, "'shape' is null");
+    assert_fails(kiln_mla_plan_shape(&(kiln_mla_plan){ 0 }, &s), KILN_BAD_ARGUMENT,
+                 "kiln_mla_plan_shape: 'plan' was not made by kiln_mla_plan_make");
+}
+
+// What is sized for a batch serves any smaller one.
+static void sizes_serve_smaller_batches(void **state)
+{
+    size_t plan = 0, workspace = 0;
+    kiln_mla_shape s = { .queries = 2, .query_heads = 16 };
+    for (s.batch = 0; s.batch < 600; s.batch += 13) {
+        const size_t plan_before = plan, workspace_before = workspace;
+        assert_ok(kiln_mla_plan_size(ops, &s, &plan));
+        assert_ok(kiln_mla_workspace_size(ops, &s, &workspace));
+        assert_true(plan >= plan_before && workspace >= workspace_before);
+    }
 }
 
 static void making_plans(void **state)
@@ -88,7 +110,12 @@ static void dense_decoding(void **state)
     kiln_tensor q = at(ARRAY(KILN_BF16, B, SQ, HQ, K)), cache = at(ARRAY(KILN_BF16, PAGES, SIZE, 1, K)),
                 table = at(ARRAY(KILN_I32, B, TABLE)), length = at(lengths), out = at(outs),
                 lse = at(ARRAY(KILN_F32, B, HQ, SQ));
-    kiln_mla_plan plan = make_plan(&dense_shape, &length), sparse = make_plan(&sparse_shape, NULL);
+    const kiln_mla_shape one_shape = { .batch = 1, .queries = SQ, .query_heads = HQ };
+    kiln_tensor first = length;
+    first.shape[0] = 1;
+    Array *const planned = bytes_new(4096);
+    kiln_mla_plan plan = make_plan_in(planned, &dense_shape, &length), sparse = make_plan(&sparse_shape, NULL),
+                  one = make_plan(&one_shape, &first);
     kiln_mla_decode_args a = {
         .plan = &plan, .q = &q, .cache = &cache, .table = &table, .lengths = &length, .out = &out, .lse = &lse
     };
@@ -107,7 +134,7 @@ static void dense_decoding(void **state)
     assert_fails(kiln_mla_decode(ops, NULL, NULL), KILN_BAD_ARGUMENT, "kiln_mla_decode: 'args' is null");
     REFUSED(RUN, a, a.plan = NULL, KILN_BAD_ARGUMENT, "'plan' is null");
     REFUSED(RUN, a, a.plan = &sparse, KILN_BAD_ARGUMENT, "'plan' is for sparse decoding: its shape has 'topk' = 64");
-    REFUSED(RUN, a, a.plan = &(kiln_mla_plan){ .shape = dense_shape }, KILN_BAD_ARGUMENT, "'plan' was not made by");
+    REFUSED(RUN, a, a.plan = &(kiln_mla_plan){ .opaque = { 1 } }, KILN_BAD_ARGUMENT, "'plan' was not made by");
     REFUSED(RUN, a, a.q = NULL, KILN_BAD_ARGUMENT, "'q' is null");
     REFUSED(RUN, a, a.cache = NULL, KILN_BAD_ARGUMENT, "'cache' is null");
     REFUSED(RUN, a, a.table = NULL, KILN_BAD_ARGUMENT, "'table' is null");
@@ -169,15 +196,13 @@ static void dense_decoding(void **state)
     REFUSED_TENSOR(RUN, table, data = (char *)table.data + 2, KILN_BAD_ALIGNMENT, "the data of 'table' (");
     REFUSED_TENSOR(RUN, length, shape[0] = 1, KILN_BAD_SHAPE, "dimension 0 of 'lengths' is 1, expected 2");
     REFUSED_TENSOR(RUN, length, rank = 0, KILN_BAD_SHAPE, "'lengths' has rank 0, expected 1: [batch]");
-    REFUSED_TENSOR(RUN, plan, shape.batch = 1, KILN_BAD_SHAPE, "and 'plan' has batch = 1");
-    REFUSED_TENSOR(RUN, plan, parts.shape[0] = 1, KILN_BAD_SHAPE, "dimension 0 of 'plan.parts' is 1, expected 3");
-    REFUSED_TENSOR(RUN, plan, firsts.shape[0] = 1, KILN_BAD_SHAPE,
-                   "dimension 0 of 'plan.firsts' is 1, expected 3: its shape is [batch + 1]");
+    REFUSED(RUN, plan, plan = one, KILN_BAD_SHAPE, "and 'plan' has batch = 1");
+    REFUSED_TENSOR(RUN, plan, opaque[1] ^= 1, KILN_BAD_ARGUMENT, "'plan' was not made by");
     REFUSED_TENSOR(RUN, out, shape[3] = K, KILN_BAD_SHAPE, "dimension 3 of 'out' is 576, expected 512");
     REFUSED_TENSOR(RUN, out, type = KILN_F16, KILN_BAD_TYPE, "'out' is a tensor of f16, expected bf16 as 'q'");
     REFUSED_TENSOR(RUN, out, data = q.data, KILN_BAD_ARGUMENT, "'q' and 'out' overlap in memory, and 'out' is written");
     REFUSED_TENSOR(RUN, out, data = cache.data, KILN_BAD_ARGUMENT, "'cache' and 'out' overlap");
-    REFUSED_TENSOR(RUN, out, data = (char *)plan.parts.data - 64, KILN_BAD_ARGUMENT, "'plan.parts' and 'out' overlap");
+    REFUSED_TENSOR(RUN, out, data = planned->tensor.data, KILN_BAD_ARGUMENT, "'plan' and 'out' overlap");
     REFUSED_TENSOR(RUN, lse, type = KILN_BF16, KILN_BAD_TYPE, "'lse' is a tensor of bf16, expected f32");
     REFUSED_TENSOR(RUN, lse, shape[1] = SQ, KILN_BAD_SHAPE, "dimension 1 of 'lse' is 2, expected 4");
     REFUSED_TENSOR(RUN, lse, data = out.data, KILN_BAD_ARGUMENT, "'out' and 'lse' overlap");
@@ -223,8 +248,10 @@ static void sparse_decoding(void **state)
     kiln_tensor q = at(ARRAY(KILN_BF16, B, SQ, HQ, K)), cache = at(ARRAY(KILN_U8, PAGES, SIZE, 656)),
                 indices = at(ARRAY(KILN_I32, B, SQ, TOPK)), out = at(outs), lse = at(ARRAY(KILN_F32, B, HQ, SQ)),
                 sink = at(ARRAY(KILN_F32, HQ)), lengths = at(ARRAY(KILN_I32, B));
-    kiln_mla_plan plan = make_plan(&sparse_shape, NULL), dense = make_plan(&dense_shape, &lengths), extra = plan;
-    extra.shape.extra_topk = TOPK;
+    kiln_mla_plan plan = make_plan(&sparse_shape, NULL), dense = make_plan(&dense_shape, &lengths);
+    kiln_mla_shape two_lists = sparse_shape;
+    two_lists.extra_topk = TOPK;
+    kiln_mla_plan extra = make_plan(&two_lists, NULL);
     kiln_mla_decode_sparse_args a = {
         .plan = &plan, .q = &q, .cache = &cache, .indices = &indices, .out = &out, .lse = &lse
     };
@@ -547,9 +574,9 @@ static void spoilt_arguments(void **state)
         for (int64_t k = integer(1, 3); k > 0; k--) {
             const int64_t which = integer(0, TENSORS + 2);
             if (which < TENSORS) spoil(&t[which]);
-            else if (which == TENSORS) spoil(integer(0, 1) ? &p.parts : &p.firsts);
+            else if (which == TENSORS) p.opaque[integer(0, 9)] ^= UINT64_C(1) << integer(0, 63);
             else if (which == TENSORS + 1) a.workspace_bytes = (size_t)integer(0, 70000);
-            else ((int64_t *)(void *)&p.shape)[integer(0, 6)] = integer(-2, 5);
+            else a.plan = integer(0, 1) ? NULL : &(kiln_mla_plan){ 0 };
         }
         size_t bytes;
         if (kiln_mla_decode(ops, NULL, &a) == KILN_OK) ran++;
@@ -571,6 +598,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(shapes_of_plans, free_arrays),
+        cmocka_unit_test_teardown(sizes_serve_smaller_batches, free_arrays),
         cmocka_unit_test_teardown(making_plans, free_arrays),
         cmocka_unit_test_teardown(dense_decoding, free_arrays),
         cmocka_unit_test_teardown(a_stream_of_another_device, free_arrays),

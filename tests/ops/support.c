@@ -151,10 +151,15 @@ Array *array_spread(const Array *b, bool swapped)
     return a;
 }
 
-size_t decoding_bytes(const kiln_mla_shape *s)
+size_t decoding_bytes(const kiln_mla_plan *plan)
 {
-    const size_t rows = (size_t)((s->batch + s->partitions) * s->queries * s->query_heads);
-    return (rows * 2048 + 255) / 256 * 256 + (rows * 4 + 255) / 256 * 256;
+    kiln_mla_shape s;
+    size_t bytes;
+    assert_ok(kiln_mla_plan_shape(plan, &s));
+    const size_t rows = (size_t)((s.batch + s.partitions) * s.queries * s.query_heads);
+    assert_ok(kiln_mla_workspace_size(ops, &s, &bytes));
+    assert_int_equal(bytes, (rows * 2048 + 255) / 256 * 256 + (rows * 4 + 255) / 256 * 256);
+    return bytes;
 }
 
 kiln_tensor moved_away(const Array *a)

@@ -65,8 +65,8 @@ typedef struct Array {
 Array *array_new(kiln_type type, int rank, const int64_t *shape);
 #define ARRAY(type, ...)                                                                                               \
     array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
-Array *bytes_new(size_t bytes);                     // a workspace
-size_t decoding_bytes(const kiln_mla_shape *shape); // of a plan's decoding calls, as mla.h says
+Array *bytes_new(size_t bytes);                   // a workspace
+size_t decoding_bytes(const kiln_mla_plan *plan); // of a plan's decoding calls, as mla.h says
 
 // Over the same memory: `extent` of dimension `dim`, from `first` on; two dimensions exchanged.
 Array *array_part(Array *b, int dim, int64_t first, int64_t extent);

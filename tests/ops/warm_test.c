@@ -3,6 +3,7 @@
 // and format no text. The linker puts the functions here before those that the library calls (tests/CMakeLists.txt).
 #include "support.h"
 
+#include "kiln/ops/deepseek.h"
 #include "kiln/ops/recurrent.h"
 
 static int allocations, texts;
@@ -40,7 +41,7 @@ enum { B = 2, S = 32, H = 4, HKV = 2, D = 64, HL = 16, PAGES = 4, SIZE = 64, TOP
 typedef struct Arguments {
     Array *q, *k, *v, *out, *lse, *dq, *dk, *dv, *offsets;
     Array *ql, *cache, *cache8, *table, *lengths, *indices, *outl, *lsel, *keys, *slots, *pages, *pasts;
-    Array *workspace, *dense_memory, *sparse_memory;
+    Array *indexed, *workspace, *dense_memory, *sparse_memory;
     kiln_mla_plan dense, sparse;
 } Arguments;
 
@@ -67,6 +68,7 @@ static Arguments make_arguments(void)
                     .slots = ARRAY(KILN_I32, B),
                     .pages = ARRAY(KILN_I32, B, 2, 2),
                     .pasts = ARRAY(KILN_I32, B),
+                    .indexed = ARRAY(KILN_BF16, 20, 1, KILN_MLA_VALUE),
                     .workspace = bytes_new(1 << 24),
                     .dense_memory = bytes_new(1 << 14),
                     .sparse_memory = bytes_new(1 << 14) };
@@ -182,6 +184,36 @@ static void call_latent(Arguments *a)
     assert_ok(kiln_mla_decode_sparse(ops, NULL, &sparse));
 }
 
+// In two parts of the queries: three launches each.
+static void call_indexed(Arguments *a)
+{
+    enum { KEYS = 48, QUERIES = 20, HI = 8, DI = 32 };
+    size_t bytes;
+    const kiln_tensor index_q = kiln_tensor_of(device, a->q->tensor.data, KILN_E4M3, 3, (int64_t[]){ QUERIES, HI, DI });
+    const kiln_tensor index_k = kiln_tensor_of(device, a->k->tensor.data, KILN_E4M3, 2, (int64_t[]){ KEYS, DI });
+    const kiln_tensor scales = kiln_tensor_of(device, a->q->tensor.data, KILN_F32, 1, (int64_t[]){ KEYS });
+    const kiln_tensor weights = kiln_tensor_of(device, a->q->tensor.data, KILN_F32, 2, (int64_t[]){ QUERIES, HI });
+    const kiln_tensor q =
+        kiln_tensor_of(device, a->cache->tensor.data, KILN_BF16, 3, (int64_t[]){ QUERIES, 1, KILN_MLA_KEY });
+    const kiln_tensor kv =
+        kiln_tensor_of(device, a->cache->tensor.data, KILN_BF16, 2, (int64_t[]){ KEYS, KILN_MLA_KEY });
+    const kiln_tensor result =
+        kiln_tensor_of(device, a->indexed->tensor.data, KILN_BF16, 3, (int64_t[]){ QUERIES, 1, KILN_MLA_VALUE });
+    const kiln_indexed_attention_args args = { .index_q = &index_q,
+                                               .index_k = &index_k,
+                                               .index_scales = &scales,
+                                               .index_weights = &weights,
+                                               .q = &q,
+                                               .kv = &kv,
+                                               .out = &result,
+                                               .topk = 16,
+                                               .rows = 16,
+                                               .workspace = a->workspace->tensor.data,
+                                               .workspace_bytes = a->workspace->bytes };
+    assert_ok(kiln_indexed_attention_workspace_size(ops, &args, &bytes));
+    assert_ok(kiln_indexed_attention(ops, NULL, &args));
+}
+
 // Split, in parts of one tensor: what looks at values and what prepares the scratch are calls, too.
 static void call_masked(Arguments *a)
 {
@@ -272,12 +304,14 @@ static void is_quiet_when_warm(void call(Arguments *))
 static void attention_is_quiet(void **state) { is_quiet_when_warm(call_attention); }
 static void masked_decoding_is_quiet(void **state) { is_quiet_when_warm(call_masked); }
 static void layers_with_a_state_are_quiet(void **state) { is_quiet_when_warm(call_recurrent); }
+static void indexed_attention_is_quiet(void **state) { is_quiet_when_warm(call_indexed); }
 static void latent_attention_is_quiet(void **state) { is_quiet_when_warm(call_latent); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(attention_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(latent_attention_is_quiet, free_arrays),
+                                        cmocka_unit_test_teardown(indexed_attention_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(masked_decoding_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(layers_with_a_state_are_quiet, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

@@ -15,8 +15,9 @@
  * most 128 and at most 16384 / D); D head size, a multiple of 16 up to 256; T the type that q' and the weights are rounded to:
  * bf16, f16 or f32. Scores, softmax, sums and the rotary embedding are f32.
  *
- * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call), but here only q, k and v may have
- * strides; and rows marked in `finished` keep what their part of out has. The kernels are kernels/decode/masked.tile.
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call), but here only q, k, v and
+ * tensors of i32 may have strides; and rows marked in `finished` keep what their part of out has. The kernels are
+ * kernels/decode/masked.tile.
  */
 #ifndef KILN_OPS_DECODE_H
 #define KILN_OPS_DECODE_H

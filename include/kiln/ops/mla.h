@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mla.h - multi-head latent attention: decoding over a paged cache, dense or over a list of slots for each token, filling
- * such caches, and prefill over lists.
+ * such caches, decoding over a contiguous cache, and prefill over lists.
  *
  * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). In sparse
  * decoding and prefill it may also be 512 values, all of them key and value. With
@@ -17,9 +17,8 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
- * Memory for the largest batch serves every smaller one with the same queries and heads: a plan takes
- *     32 * partitions + 4 * (batch + 1) bytes, and 4 * batch more with topk, each of these rounded up to 256;
- * and the workspace of a decoding call
+ * Memory is sized once, for the largest batch: the same bytes serve every smaller one with the same other fields of the shape.
+ * kiln_mla_plan_size says what a plan takes, and kiln_mla_workspace_size what a decoding call with it takes, dense or sparse:
  *     (batch + partitions) * queries * query_heads * 2048 bytes, and as many * 4, both rounded up to 256.
  * The number of partitions does not depend on the batch.
  *
@@ -37,7 +36,8 @@
  * A scale is a pointer, so that no number stands for the default: `.scale = &(double){ 0.1 }`. It is read during the call.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
- * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, fp8_format.tile, cache.tile and prefill.tile.
+ * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, fp8_format.tile, cache.tile, decode_contiguous.tile
+ * and prefill.tile.
  */
 #ifndef KILN_OPS_MLA_H
 #define KILN_OPS_MLA_H
@@ -69,16 +69,18 @@ typedef struct kiln_mla_shape {
     int64_t partitions;              /* number of parts of equal cost; 0: as many as fill the device */
 } kiln_mla_shape;
 
-/* A plan. Its data is in the caller's device memory, which must not change until the last call that uses the plan has run;
- * the struct itself may be copied. */
+/* A plan: opaque. It is made by kiln_mla_plan_make alone, may be copied, and needs no freeing; all zero it is none. What the
+ * device reads of it is in the memory that the caller gave, which must not change until the last call that uses the plan has
+ * run. */
 typedef struct kiln_mla_plan {
-    kiln_mla_shape shape;            /* with defaults filled in */
-    kiln_tensor    parts;            /* i32 [partitions][8] */
-    kiln_tensor    firsts;           /* i32 [batch + 1]: splits of the requests before */
+    uint64_t opaque[16];
 } kiln_mla_plan;
 
-/* Bytes of device memory that a plan of this shape takes. */
+/* Bytes of device memory that a plan of this shape takes, and those of a smaller batch. */
 KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
+/* Bytes of workspace that decoding with a plan of this shape takes, and of a smaller batch: what kiln_mla_decode_workspace_size
+ * and kiln_mla_decode_sparse_workspace_size say, before there is a plan. Nothing is built. */
+KILN_API kiln_status kiln_mla_workspace_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
 
 typedef struct kiln_mla_plan_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -94,6 +96,8 @@ typedef struct kiln_mla_plan_args {
 /* Queues one or two small kernels that compute a plan, and fills *plan, which calls queued later on the same stream may use.
  * In a captured graph each replay computes the plan again, for the lengths at that time. */
 KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *args, kiln_mla_plan *plan);
+/* The shape that a plan was made for, with its defaults filled in: the number of partitions, one key head. */
+KILN_API kiln_status kiln_mla_plan_shape(const kiln_mla_plan *plan, kiln_mla_shape *shape);
 
 /* ---- dense decoding over a paged cache */
 
@@ -199,6 +203,34 @@ typedef struct kiln_mla_dequantize_args {
 
 KILN_API kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *args);
 
+/* ---- decoding over a contiguous cache, one new token of each request, latent and rotary parts in tensors of their own
+ *
+ * A key is 512 latent values, which are also its value, and 64 rotary ones:
+ *     s[t] = scale * (<q, cache[t]> + <q_rotary, rotary_cache[t]>),   out = sum over t of softmax(s)[t] * cache[t] */
+
+typedef struct kiln_mla_decode_contiguous_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   bf16 or f16 [B][H][512] */
+    const kiln_tensor *q_rotary;     /* in   as q [B][H][64] */
+    const kiln_tensor *cache;        /* in   as q, or e4m3 [B][S][512]; here and in rotary_cache a dimension of 1 for the key head
+                                      *      may stand before the last one */
+    const kiln_tensor *rotary_cache; /* in   as q [B][S][64] */
+    const kiln_tensor *lengths;      /* in   i32 [B]: keys of each request, the first ones; what comes after them is not looked at.
+                                      *      One below 0 is 0, one past S is S. NULL: S */
+    const kiln_tensor *out;          /* out  as q [B][H][512] */
+    const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
+    int64_t splits;                  /* into how many shares the keys are split, 1 to 65536; 0: as many as fill the device */
+    const double *scale;             /* > 0; NULL: 1/sqrt(576) */
+    void   *workspace;               /* kiln_mla_decode_contiguous_workspace_size bytes */
+    size_t  workspace_bytes;
+    const kiln_tensor *scales;       /* in   f32 [B][S] or [B][S][1], with a cache of e4m3: what the latent values of a
+                                      *      key are multiplied by, in f32, rounded once; NULL: 1 */
+} kiln_mla_decode_contiguous_args;
+
+KILN_API kiln_status kiln_mla_decode_contiguous_workspace_size(kiln_ops *ops, const kiln_mla_decode_contiguous_args *args,
+                                                               size_t *bytes);
+KILN_API kiln_status kiln_mla_decode_contiguous(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_contiguous_args *args);
+
 /* ---- sparse prefill: each query token attends to its own list of rows. For batches concatenate rows and offset the indices */
 
 typedef struct kiln_mla_prefill_sparse_args {
@@ -217,6 +249,8 @@ typedef struct kiln_mla_prefill_sparse_args {
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     bool   base2;                    /* max_logits and lse in base 2, times log2(e), and lse -infinity for a row without keys: as
                                       * FlashMLA returned them until 2026 */
+    const kiln_tensor *ends;         /* in   i32 [S]: rows of kv from ends[s] on are masked for query s, as in causal attention over
+                                      *      lists that may name later rows; NULL: none is */
 } kiln_mla_prefill_sparse_args;
 
 KILN_API kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_prefill_sparse_args *args);

@@ -6,8 +6,9 @@
  * bf16, f16 or f32, the same for all tensors of a call that have it; sums are f32.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Rows of all tensors [M][N], [M][V],
- * [V][N] and [tokens][H][D] may lie apart, but those of kiln_hadamard. No call needs a workspace. Results are the same
- * in every run. The kernels are in kernels/norm, kernels/nn, kernels/cast, kernels/transform and kernels/conv.
+ * [V][N] and [tokens][H][D] may lie apart, but those of kiln_hadamard; pixels and lines of a convolution's, too. No call
+ * needs a workspace. Results are the same in every run. The kernels are in kernels/norm, kernels/nn, kernels/cast,
+ * kernels/transform and kernels/conv.
  */
 #ifndef KILN_OPS_NN_H
 #define KILN_OPS_NN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, decode.h, gemm.h, mla.h, nn.h,
- * nsa.h, paged.h, recurrent.h and sparse.h.
+/* ops.h - ready-made operators: what they share. The operators are in the other headers of kiln/ops: attention.h, decode.h,
+ * deepseek.h, gemm.h, mla.h, moe.h, nn.h, nsa.h, paged.h, quant.h, recurrent.h, sampling.h and sparse.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
  *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);
@@ -11,13 +11,13 @@
  * them in the handle.
  *
  * What holds for every operator:
- *   tensors    row-major, on the handle's device, the data aligned to 16 bytes, that of i32 to 4 (on a GPU only in
- *              attention.h, paged.h, sparse.h and mla.h); each field's comment has its shape, outermost dimension first. Extents may be 0: an
- *              empty output is not written, and without keys the outputs are those of rows that see no key. Queries, keys,
- *              values, outputs, their gradients and caches may have strides (in decode.h q, k and v may): contiguous in the
- *              last dimension, positive multiples of 16 bytes in the others, in any order (parts of packed tensors, padded
- *              pages, heads before rows). In attention.h, paged.h, sparse.h and mla.h the strides of tables, indices, slots, lengths and
- *              offsets are any. All others are contiguous.
+ *   tensors    row-major, on the handle's device, the data aligned to 16 bytes, that of i32 to 4 (in moe.h, nsa.h, quant.h,
+ *              recurrent.h and sampling.h on a GPU to 16); each field's comment has its shape, outermost dimension first. Extents
+ *              may be 0: an empty output is not written, and without keys the outputs are those of rows that see no key.
+ *              Queries, keys, values, outputs, their gradients and caches may have strides (in decode.h q, k and v may):
+ *              contiguous in the last dimension, positive multiples of 16 bytes in the others, in any order (parts of packed
+ *              tensors, padded pages, heads before rows). The strides of tables, indices, slots, lengths, offsets and other
+ *              tensors of i32 are any, but in the headers named above. All others are contiguous, unless their header says more.
  *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
  *              call returns. Once the operator is built, a call neither allocates nor waits, so that calls can be captured
  *              in a CUDA graph; call the operator, or its workspace's size function, once before.

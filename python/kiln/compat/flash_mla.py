@@ -18,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple, Optional, Tuple
 
-import torch
 from torch import Tensor
 
 from .. import ops
@@ -52,14 +51,14 @@ class _Config(NamedTuple):
 @dataclasses.dataclass
 class FlashMLASchedMeta:
     """The plan of a decoding step: empty, then made by the first call that has it, for all later ones of the same shapes and
-    lengths. The two tensors are the plan's own memory; where they are None, the next call plans anew."""
+    lengths. The two tensors are the plan's memory, opaque; where tile_scheduler_metadata is None, the next call plans anew."""
 
     Config = _Config
 
     have_initialized: bool = False
     config: Optional[_Config] = None
-    tile_scheduler_metadata: Optional[Tensor] = None       # i32 [partitions][8]
-    num_splits: Optional[Tensor] = None                    # i32 [b + 1]
+    tile_scheduler_metadata: Optional[Tensor] = None
+    num_splits: Optional[Tensor] = None
     plan: Optional[ops.MlaPlan] = dataclasses.field(default=None, repr=False)
 
 
@@ -94,18 +93,9 @@ def _check_first(config: _Config, q: Tensor, k_cache: Tensor, num_splits: Any, h
         raise NotImplementedError("%s: %d key heads are not supported with indices" % (_WHERE, config.h_k))
 
 
-def _view(memory: Tensor, struct: Any) -> Tensor:
-    """A tensor of i32 that lies in memory of torch's."""
-    first, shape = struct.data - memory.data_ptr(), tuple(struct.shape[:struct.rank])
-    numbers = 1
-    for extent in shape:
-        numbers *= extent
-    return memory[first:first + 4 * numbers].view(torch.int32).view(shape)
-
-
 def _keep(meta: FlashMLASchedMeta, config: _Config, plan: ops.MlaPlan) -> None:
     meta.plan, meta.config, meta.have_initialized = plan, config, True
-    meta.tile_scheduler_metadata, meta.num_splits = _view(plan.memory, plan.struct.parts), _view(plan.memory, plan.struct.firsts)
+    meta.tile_scheduler_metadata = meta.num_splits = plan.memory
 
 
 @untraced

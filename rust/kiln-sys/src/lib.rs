@@ -548,6 +548,23 @@ impl Default for kiln_causal_conv_step_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_clean_logits_args {
+    pub struct_size: usize,
+    pub logits: *const kiln_tensor,
+    pub starts: *const kiln_tensor,
+    pub ends: *const kiln_tensor,
+}
+
+impl Default for kiln_clean_logits_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_conv2d_args {
     pub struct_size: usize,
     pub x: *const kiln_tensor,
@@ -713,6 +730,80 @@ pub struct kiln_hadamard_args {
 }
 
 impl Default for kiln_hadamard_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_indexed_attention_args {
+    pub struct_size: usize,
+    pub index_q: *const kiln_tensor,
+    pub index_k: *const kiln_tensor,
+    pub index_scales: *const kiln_tensor,
+    pub index_weights: *const kiln_tensor,
+    pub starts: *const kiln_tensor,
+    pub ends: *const kiln_tensor,
+    pub q: *const kiln_tensor,
+    pub kv: *const kiln_tensor,
+    pub sink: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub max_logits: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub indices: *const kiln_tensor,
+    pub topk: i64,
+    pub scale: *const f64,
+    pub base2: bool,
+    pub rows: i64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_indexed_attention_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_indexer_logits_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub k_scales: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub starts: *const kiln_tensor,
+    pub ends: *const kiln_tensor,
+    pub logits: *const kiln_tensor,
+    pub windows_alone: bool,
+}
+
+impl Default for kiln_indexer_logits_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_indexer_scores_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub k_scales: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub scores: *const kiln_tensor,
+}
+
+impl Default for kiln_indexer_scores_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -923,6 +1014,32 @@ impl Default for kiln_mla_decode_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_mla_decode_contiguous_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub q_rotary: *const kiln_tensor,
+    pub cache: *const kiln_tensor,
+    pub rotary_cache: *const kiln_tensor,
+    pub lengths: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub splits: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+    pub scales: *const kiln_tensor,
+}
+
+impl Default for kiln_mla_decode_contiguous_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_mla_decode_sparse_args {
     pub struct_size: usize,
     pub plan: *const kiln_mla_plan,
@@ -971,9 +1088,7 @@ impl Default for kiln_mla_dequantize_args {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct kiln_mla_plan {
-    pub shape: kiln_mla_shape,
-    pub parts: kiln_tensor,
-    pub firsts: kiln_tensor,
+    pub opaque: [u64; 16],
 }
 
 impl Default for kiln_mla_plan {
@@ -1018,6 +1133,7 @@ pub struct kiln_mla_prefill_sparse_args {
     pub lse: *const kiln_tensor,
     pub scale: *const f64,
     pub base2: bool,
+    pub ends: *const kiln_tensor,
 }
 
 impl Default for kiln_mla_prefill_sparse_args {
@@ -1584,6 +1700,24 @@ impl Default for kiln_tensor {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_topk_select_args {
+    pub struct_size: usize,
+    pub logits: *const kiln_tensor,
+    pub starts: *const kiln_tensor,
+    pub ends: *const kiln_tensor,
+    pub indices: *const kiln_tensor,
+}
+
+impl Default for kiln_topk_select_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_vertical_slash_args {
     pub struct_size: usize,
     pub q: *const kiln_tensor,
@@ -1649,6 +1783,7 @@ extern "C" {
     pub fn kiln_cast_fp8(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cast_fp8_args) -> kiln_status;
     pub fn kiln_causal_conv(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_args) -> kiln_status;
     pub fn kiln_causal_conv_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_step_args) -> kiln_status;
+    pub fn kiln_clean_logits(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_clean_logits_args) -> kiln_status;
     pub fn kiln_conv2d(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_conv2d_args) -> kiln_status;
     pub fn kiln_cross_entropy(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cross_entropy_args) -> kiln_status;
     pub fn kiln_cross_entropy_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cross_entropy_backward_args) -> kiln_status;
@@ -1674,6 +1809,10 @@ extern "C" {
     pub fn kiln_hadamard(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_hadamard_args) -> kiln_status;
     pub fn kiln_host_alloc(device: *mut kiln_device, bytes: usize, memory: *mut *mut c_void) -> kiln_status;
     pub fn kiln_host_free(device: *mut kiln_device, memory: *mut c_void);
+    pub fn kiln_indexed_attention(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexed_attention_args) -> kiln_status;
+    pub fn kiln_indexed_attention_workspace_size(ops: *mut kiln_ops, args: *const kiln_indexed_attention_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_indexer_logits(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexer_logits_args) -> kiln_status;
+    pub fn kiln_indexer_scores(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexer_scores_args) -> kiln_status;
     pub fn kiln_kernel_build(device: *mut kiln_device, program: *mut kiln_program, name: *const c_char, bindings: *const c_char, options: *const kiln_build_options, kernel: *mut *mut kiln_kernel) -> kiln_status;
     pub fn kiln_kernel_extents(kernel: *const kiln_kernel, args: *const kiln_arg, n_args: c_int, index: c_int, shape: *mut i64) -> kiln_status;
     pub fn kiln_kernel_free(kernel: *mut kiln_kernel);
@@ -1694,15 +1833,19 @@ extern "C" {
     pub fn kiln_masked_decode_workspace_size(ops: *mut kiln_ops, args: *const kiln_masked_decode_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mla_append(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_append_args) -> kiln_status;
     pub fn kiln_mla_decode(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_decode_args) -> kiln_status;
+    pub fn kiln_mla_decode_contiguous(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_decode_contiguous_args) -> kiln_status;
+    pub fn kiln_mla_decode_contiguous_workspace_size(ops: *mut kiln_ops, args: *const kiln_mla_decode_contiguous_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mla_decode_sparse(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_decode_sparse_args) -> kiln_status;
     pub fn kiln_mla_decode_sparse_workspace_size(ops: *mut kiln_ops, args: *const kiln_mla_decode_sparse_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mla_decode_workspace_size(ops: *mut kiln_ops, args: *const kiln_mla_decode_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mla_dequantize(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_dequantize_args) -> kiln_status;
     pub fn kiln_mla_plan_make(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_plan_args, plan: *mut kiln_mla_plan) -> kiln_status;
+    pub fn kiln_mla_plan_shape(plan: *const kiln_mla_plan, shape: *mut kiln_mla_shape) -> kiln_status;
     pub fn kiln_mla_plan_size(ops: *mut kiln_ops, shape: *const kiln_mla_shape, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mla_prefill_sparse(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_prefill_sparse_args) -> kiln_status;
     pub fn kiln_mla_quantize(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_quantize_args) -> kiln_status;
     pub fn kiln_mla_slots(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_slots_args) -> kiln_status;
+    pub fn kiln_mla_workspace_size(ops: *mut kiln_ops, shape: *const kiln_mla_shape, bytes: *mut usize) -> kiln_status;
     pub fn kiln_nsa_choose(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_choose_args) -> kiln_status;
     pub fn kiln_nsa_choose_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_choose_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_nsa_combine(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_combine_args) -> kiln_status;
@@ -1747,6 +1890,7 @@ extern "C" {
     pub fn kiln_tensor_slice(tensor: *const kiln_tensor, dim: c_int, first: i64, extent: i64, slice: *mut kiln_tensor) -> kiln_status;
     pub fn kiln_tensor_to_dlpack(tensor: *const kiln_tensor, managed: *mut *mut c_void) -> kiln_status;
     pub fn kiln_tensor_to_dlpack_versioned(tensor: *const kiln_tensor, flags: u64, managed: *mut *mut c_void) -> kiln_status;
+    pub fn kiln_topk_select(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_topk_select_args) -> kiln_status;
     pub fn kiln_type_bits(r#type: kiln_type) -> c_int;
     pub fn kiln_type_name(r#type: kiln_type) -> *const c_char;
     pub fn kiln_upload(device: *mut kiln_device, memory: *mut c_void, host: *const c_void, bytes: usize) -> kiln_status;

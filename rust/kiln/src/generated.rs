@@ -834,6 +834,30 @@ impl CausalConvStepArgs<'_> {
     }
 }
 
+/// `kiln_clean_logits_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CleanLogitsArgs<'a> {
+    /// `` inout f32 [S][SKV] ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+}
+
+impl CleanLogitsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_clean_logits_args {
+        let _ = (&numbers, &held);
+        sys::kiln_clean_logits_args {
+            struct_size: core::mem::size_of::<sys::kiln_clean_logits_args>(),
+            logits: tensor(self.logits, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+        }
+    }
+}
+
 /// `kiln_conv2d_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct Conv2dArgs<'a> {
@@ -1121,6 +1145,142 @@ impl HadamardArgs<'_> {
             struct_size: core::mem::size_of::<sys::kiln_hadamard_args>(),
             x: tensor(self.x, held),
             out: tensor(self.out, held),
+        }
+    }
+}
+
+/// `kiln_indexed_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexedAttentionArgs<'a> {
+    /// `` in e4m3 [S][HI][DI] ``
+    pub index_q: Option<&'a Tensor>,
+    /// `` in e4m3 [SKV][DI] ``
+    pub index_k: Option<&'a Tensor>,
+    /// `` in f32 [SKV] ``
+    pub index_scales: Option<&'a Tensor>,
+    /// `` in f32 [S][HI] ``
+    pub index_weights: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+    /// `` in bf16 [S][H][D]; D is 576 or 512 ``
+    pub q: Option<&'a Tensor>,
+    /// `` in bf16 [SKV][D]: the first 512 values of a key are also its value ``
+    pub kv: Option<&'a Tensor>,
+    /// `` in f32 [H], as in kiln_mla_prefill_sparse_args; NULL: none ``
+    pub sink: Option<&'a Tensor>,
+    /// `` out bf16 [S][H][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [S][H]; NULL: not wanted; this and lse as in kiln_mla_prefill_sparse_args ``
+    pub max_logits: Option<&'a Tensor>,
+    /// `` out f32 [S][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` out i32 [S][topk]: the keys of each query; NULL: not wanted ``
+    pub indices: Option<&'a Tensor>,
+    /// `` keys of a query, 1 to 16384 ``
+    pub topk: i64,
+    /// `` of attention, > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+    /// `` as in kiln_mla_prefill_sparse_args ``
+    pub base2: bool,
+    /// `` queries at a time, rounded up to a multiple of 16; 0: 512, or more where the logits of these take less than 128 MiB ``
+    pub rows: i64,
+}
+
+impl IndexedAttentionArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexed_attention_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexed_attention_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexed_attention_args>(),
+            index_q: tensor(self.index_q, held),
+            index_k: tensor(self.index_k, held),
+            index_scales: tensor(self.index_scales, held),
+            index_weights: tensor(self.index_weights, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+            q: tensor(self.q, held),
+            kv: tensor(self.kv, held),
+            sink: tensor(self.sink, held),
+            out: tensor(self.out, held),
+            max_logits: tensor(self.max_logits, held),
+            lse: tensor(self.lse, held),
+            indices: tensor(self.indices, held),
+            topk: self.topk,
+            scale: number(self.scale, numbers),
+            base2: self.base2,
+            rows: self.rows,
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_indexer_logits_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexerLogitsArgs<'a> {
+    /// `` in e4m3 [S][HI][DI] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in e4m3 [SKV][DI] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in f32 [SKV]: what a key is multiplied by ``
+    pub k_scales: Option<&'a Tensor>,
+    /// `` in f32 [S][HI]; of either sign ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+    /// `` out f32 [S][SKV]: outside of the windows -infinity ``
+    pub logits: Option<&'a Tensor>,
+    /// `` outside of a query's window its logits may be left as they were, or be anything: for kiln_topk_select with the same windows, or kiln_clean_logits ``
+    pub windows_alone: bool,
+}
+
+impl IndexerLogitsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexer_logits_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexer_logits_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexer_logits_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            k_scales: tensor(self.k_scales, held),
+            weights: tensor(self.weights, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+            logits: tensor(self.logits, held),
+            windows_alone: self.windows_alone,
+        }
+    }
+}
+
+/// `kiln_indexer_scores_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexerScoresArgs<'a> {
+    /// `` in e4m3 [B][S][HI][DI] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in e4m3 [B][SKV][DI] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in f32 [B][SKV] ``
+    pub k_scales: Option<&'a Tensor>,
+    /// `` in f32 [B][S][HI] ``
+    pub weights: Option<&'a Tensor>,
+    /// `` out f32 [B][S][SKV] ``
+    pub scores: Option<&'a Tensor>,
+}
+
+impl IndexerScoresArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexer_scores_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexer_scores_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexer_scores_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            k_scales: tensor(self.k_scales, held),
+            weights: tensor(self.weights, held),
+            scores: tensor(self.scores, held),
         }
     }
 }
@@ -1512,6 +1672,52 @@ impl MlaAppendArgs<'_> {
     }
 }
 
+/// `kiln_mla_decode_contiguous_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaDecodeContiguousArgs<'a> {
+    /// `` in bf16 or f16 [B][H][512] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [B][H][64] ``
+    pub q_rotary: Option<&'a Tensor>,
+    /// `` in as q, or e4m3 [B][S][512]; here and in rotary_cache a dimension of 1 for the key head may stand before the last one ``
+    pub cache: Option<&'a Tensor>,
+    /// `` in as q [B][S][64] ``
+    pub rotary_cache: Option<&'a Tensor>,
+    /// `` in i32 [B]: keys of each request, the first ones; what comes after them is not looked at. One below 0 is 0, one past S is S. NULL: S ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out as q [B][H][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` into how many shares the keys are split, 1 to 65536; 0: as many as fill the device ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(576) ``
+    pub scale: Option<f64>,
+    /// `` in f32 [B][S] or [B][S][1], with a cache of e4m3: what the latent values of a key are multiplied by, in f32, rounded once; NULL: 1 ``
+    pub scales: Option<&'a Tensor>,
+}
+
+impl MlaDecodeContiguousArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_decode_contiguous_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_decode_contiguous_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_decode_contiguous_args>(),
+            q: tensor(self.q, held),
+            q_rotary: tensor(self.q_rotary, held),
+            cache: tensor(self.cache, held),
+            rotary_cache: tensor(self.rotary_cache, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            scales: tensor(self.scales, held),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_mla_dequantize_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct MlaDequantizeArgs<'a> {
@@ -1562,6 +1768,8 @@ pub struct MlaPrefillSparseArgs<'a> {
     pub scale: Option<f64>,
     /// `` max_logits and lse in base 2, times log2(e), and lse -infinity for a row without keys: as FlashMLA returned them until 2026 ``
     pub base2: bool,
+    /// `` in i32 [S]: rows of kv from ends[s] on are masked for query s, as in causal attention over lists that may name later rows; NULL: none is ``
+    pub ends: Option<&'a Tensor>,
 }
 
 impl MlaPrefillSparseArgs<'_> {
@@ -1580,6 +1788,7 @@ impl MlaPrefillSparseArgs<'_> {
             lse: tensor(self.lse, held),
             scale: number(self.scale, numbers),
             base2: self.base2,
+            ends: tensor(self.ends, held),
         }
     }
 }
@@ -2387,6 +2596,33 @@ impl SoftmaxArgs<'_> {
     }
 }
 
+/// `kiln_topk_select_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct TopkSelectArgs<'a> {
+    /// `` in f32 [S][SKV] ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: 0 ``
+    pub starts: Option<&'a Tensor>,
+    /// `` in i32 [S]; NULL: SKV ``
+    pub ends: Option<&'a Tensor>,
+    /// `` out i32 [S][topk]; topk is 1 to 16384 ``
+    pub indices: Option<&'a Tensor>,
+}
+
+impl TopkSelectArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_topk_select_args {
+        let _ = (&numbers, &held);
+        sys::kiln_topk_select_args {
+            struct_size: core::mem::size_of::<sys::kiln_topk_select_args>(),
+            logits: tensor(self.logits, held),
+            starts: tensor(self.starts, held),
+            ends: tensor(self.ends, held),
+            indices: tensor(self.indices, held),
+        }
+    }
+}
+
 /// `kiln_vertical_slash_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct VerticalSlashArgs<'a> {
@@ -2648,6 +2884,16 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_clean_logits`.
+    pub fn clean_logits(&self, stream: &Stream, args: &CleanLogitsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_clean_logits(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_conv2d`.
     pub fn conv2d(&self, stream: &Stream, args: &Conv2dArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -2740,6 +2986,42 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_indexed_attention`.
+    pub fn indexed_attention(&self, stream: &Stream, scratch: &mut Workspace, args: &IndexedAttentionArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_indexed_attention_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexed_attention(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_indexer_logits`.
+    pub fn indexer_logits(&self, stream: &Stream, args: &IndexerLogitsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexer_logits(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_indexer_scores`.
+    pub fn indexer_scores(&self, stream: &Stream, args: &IndexerScoresArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexer_scores(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_layer_norm`.
     pub fn layer_norm(&self, stream: &Stream, args: &NormArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -2824,6 +3106,22 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_mla_append(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_decode_contiguous`.
+    pub fn mla_decode_contiguous(&self, stream: &Stream, scratch: &mut Workspace, args: &MlaDecodeContiguousArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mla_decode_contiguous_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_decode_contiguous(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -3066,6 +3364,16 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_topk_select`.
+    pub fn topk_select(&self, stream: &Stream, args: &TopkSelectArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_topk_select(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

@@ -15,7 +15,7 @@
 #include "lower/gpu/facts/load_balance.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/registers.h"
-#include "lower/gpu/print/print_roles.h"
+#include "lower/gpu/print/roles/print_roles.h"
 
 // ---- roles
 
@@ -78,7 +78,8 @@ static bool analyse(Lowering *lo, bool *again)
     if ((*again = give_products_fragments(lo))) return false;
     find_column_reads(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice, if none is there.
-    if (lo->gpu->tma && (lo->has_producer_group || !light_groups(lo)) && !lo->kernel->checked && has_room_for_producer(lo)) {
+    if (lo->gpu->tma && (lo->has_producer_group || !light_groups(lo)) && !lo->kernel->checked &&
+        has_room_for_producer(lo)) {
         find_gathered_tiles(lo);
         find_fetches(lo);
     }

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_read.h"
 
 #include <stdlib.h>
 
@@ -69,12 +70,56 @@ static void what_is_no_utf8_is_replaced(void **state)
     expect("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""); // past the last
 }
 
+// ---- reading
+
+static Arena *arena;
+
+static const Json *read(const char *text) { return json_read(arena, text, strlen(text)); }
+
+static void values_are_read(void **state)
+{
+    const Json *const json = read(" {\"a\": [1, -2.5e1, true, null, \"x\"], \"b\" : {\"c\":\"d\"}, \"n\": 7} ");
+    assert_non_null(json);
+    assert_string_equal(json_text(json, "b.c", "-"), "d");
+    assert_string_equal(json_text(json, "b.e", "-"), "-");
+    assert_string_equal(json_text(json, "n", "-"), "-"); // no string
+    assert_int_equal(json_int(json, "n", 0), 7);
+    assert_int_equal(json_int(json, "b.c", 3), 3);
+    const Json *one = json_at(json, "a")->first;
+    assert_true(one->number == 1 && one->next->number == -25 && one->next->next->kind == JSON_TRUE);
+    assert_null(json_at(json, "a.0"));
+}
+
+static void strings_are_read(void **state)
+{
+    assert_string_equal(read("\"a\\n\\\"\\u00e4\\ud83d\\ude00\\/\"")->text, "a\n\"\xc3\xa4\xf0\x9f\x98\x80/");
+    assert_string_equal(read("\"\\ud83dx\\u0000\"")->text, "\xef\xbf\xbdx\xef\xbf\xbd"); // half a pair; a zero byte
+}
+
+static void what_is_no_json_is_refused(void **state)
+{
+    static const char *const wrong[] = { "",      "{",   "[1,]", "{\"a\"}", "{\"a\":}",
+                                         "{a:1}", "\"",  "\"\\", "\"\\x\"", "\"\\u12\"",
+                                         "tru",   "1 2", "--",   "]",       "{\"a\":1,}" };
+    char deep[200];
+    for (int i = 0; i < COUNT(wrong); i++)
+        if (read(wrong[i])) fail_msg("'%s' is taken", wrong[i]);
+    memset(deep, '[', 100), memset(deep + 100, ']', 100);
+    assert_null(json_read(arena, deep, 200));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_read),
+        cmocka_unit_test(strings_are_read),
+        cmocka_unit_test(what_is_no_json_is_refused),
         cmocka_unit_test(control_bytes_are_escaped),
         cmocka_unit_test(text_in_utf8_stays),
         cmocka_unit_test(what_is_no_utf8_is_replaced),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    arena = arena_new();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_free(arena);
+    return failed;
 }

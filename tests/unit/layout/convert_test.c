@@ -394,6 +394,97 @@ static void quads_exchange(void **state)
     assert_true(back.cost > plan.cost);
 }
 
+// ---- wider pieces
+
+// Whether each lane has whole runs of so many neighbours of a row.
+static bool has_runs(const Layout *layout, Partition partition, int elements)
+{
+    LinearMap map;
+    int found = 1;
+    const int last = layout->rank - 1;
+    assert_null(layout_map(layout, partition, &map));
+    if (layout_divide(&map, MAP_OUT, last, elements)) return false;
+    for (int i = 0; i < map.n; i++)
+        if (map.mode[i].in == IN_REGISTER && map.mode[i].out == last && map.mode[i].out_stride < elements)
+            found *= map.mode[i].extent;
+    return found == elements;
+}
+
+static Conversion exchange(const Layout *from, const Layout *to, Partition partition, int bits)
+{
+    const ConversionTarget target = { .partition = partition, .element_bits = bits, .in_registers = true };
+    Conversion plan;
+    assert_null(layout_convert(from, to, &target, &plan));
+    expect_converts(from, to, &plan, &target);
+    assert_true(conversion_exchanges(&plan));
+    return plan;
+}
+
+// Words of pairs change places among four lanes (16 bits), or pairs of two rows between two (8 bits): then each stores a
+// vector of 16 bytes, or a word.
+static void lanes_get_wider_pieces(void **state)
+{
+    (void)state;
+    const Partition partition = { 2, 4 };
+    const Layout result = layout_accumulator(128, 96, partition, DIVIDE_ROWS);
+    Layout wide;
+    assert_null(layout_widen(&result, partition, 8, &wide));
+    assert_true(has_runs(&wide, partition, 8));
+    Conversion plan = exchange(&result, &wide, partition, 16);
+    assert_int_equal(plan.n_steps, 2);
+    assert_int_equal(plan.per_word, 2);
+    assert_int_equal(plan.step[0].by_stride, 1);
+    assert_int_equal(plan.step[1].by_stride, 2);
+    // 48 registers, of which each exchange sends half as 12 words, with three selections for two registers.
+    assert_int_equal(plan.cost, 2 * (4 * 12 + 2 * 36 + 24));
+    exchange(&wide, &result, partition, 16); // and back
+    assert_null(layout_widen(&result, partition, 4, &wide));
+    plan = exchange(&result, &wide, partition, 8);
+    assert_int_equal(plan.n_steps, 1);
+    assert_int_equal(plan.per_word, 4);
+    assert_int_equal(plan.step[0].stride, 4);
+    assert_int_equal(plan.cost, 4 * 6 + 2 * 18 + 24);
+    // What lanes have already costs nothing.
+    assert_null(layout_widen(&result, partition, 2, &wide));
+    assert_int_equal(convert(&result, &wide, partition, 16).cost, 0);
+    // Twelve columns are no pairs of eights; four lanes have all of eight columns, and no more to give.
+    const Layout twelve = layout_accumulator(128, 12, partition, DIVIDE_ROWS),
+                 eight = layout_accumulator(128, 8, partition, DIVIDE_ROWS);
+    assert_string_equal(layout_widen(&eight, partition, 8, &wide), "a lane has too little of a row");
+    assert_null(layout_widen(&twelve, partition, 4, &wide)); // of padding, too
+    Layout by_warps = layout_new(2, (int[]){ 32, 16 });
+    layout_add(&by_warps, IN_REGISTER, 4, 1, 4);
+    layout_add(&by_warps, IN_LANE, 32, 0, 1);
+    layout_add(&by_warps, IN_WARP, 4, 1, 1);
+    // Of three blocks of 32 columns there is no half.
+    assert_string_equal(layout_widen(&result, partition, 16, &wide), "a lane has too little of a row");
+    assert_string_equal(layout_widen(&by_warps, (Partition){ 1, 4 }, 2, &wide),
+                        "other warps hold what a lane would get");
+}
+
+static void random_layouts_get_wider_pieces(void **state)
+{
+    (void)state;
+    Random random = { 11 };
+    int widened = 0, kinds[16] = { 0 };
+    for (int round = 0; round < 600; round++) {
+        const Partition partition = partitions[below(&random, 5)];
+        const ConversionTarget target = { partition, 16, false, false, false };
+        const int elements = 2 << below(&random, 3);
+        int extents[2] = { 1 << below(&random, 6), 16 << below(&random, 4) };
+        const Digits digits = random_digits(&random, 2, extents, partition);
+        Layout layout, wide;
+        if (digits.n > LAYOUT_MAX_MODES) continue;
+        layout = layout_of(&random, &digits, 2, extents);
+        if (layout_widen(&layout, partition, elements, &wide)) continue;
+        assert_true(has_runs(&wide, partition, elements));
+        assert_int_equal(layout_registers(&wide), layout_registers(&layout));
+        expect_all_ways(&layout, &wide, target, kinds);
+        widened++;
+    }
+    if (widened < 50) fail_msg("only %d were widened", widened);
+}
+
 // Where warps hold the same, the first of them stores for all: the others must wait for it.
 static void replicated_warps_wait_for_the_first(void **state)
 {
@@ -466,6 +557,8 @@ int main(void)
         cmocka_unit_test(accumulators_are_staged_for_wide_stores),
         cmocka_unit_test(transposition_is_by_matrices),
         cmocka_unit_test(quads_exchange),
+        cmocka_unit_test(lanes_get_wider_pieces),
+        cmocka_unit_test(random_layouts_get_wider_pieces),
         cmocka_unit_test(replicated_warps_wait_for_the_first),
         cmocka_unit_test(padded_tiles_move_by_vectors),
         cmocka_unit_test(what_cannot_be_converted_is_refused),

@@ -95,7 +95,9 @@ static void random_transfers_are_right(void **state)
     for (int turn = 0; turn < 600; turn++) {
         const Partition partition = partitions[below(&random, COUNT(partitions))];
         const int bytes = below(&random, 2) ? 2 : 4;
-        const TransferOptions options = { partition, bytes, turn % 2 == 0, true };
+        const TransferOptions options = {
+            .partition = partition, .element_bytes = bytes, .is_store = turn % 2 == 0, .has_matrices = true
+        };
         Layout layout;
         SharedTransfer plan;
         if (!random_fragment(&random, turn, partition, &layout)) continue;
@@ -114,7 +116,9 @@ static SharedTransfer transfer(Arena *arena, const Layout *layout, Partition par
 {
     SharedLayout shared;
     SharedTransfer plan;
-    const TransferOptions options = { partition, bytes, true, true };
+    const TransferOptions options = {
+        .partition = partition, .element_bytes = bytes, .is_store = true, .has_matrices = true
+    };
     assert_true(shared_panels(layout->extent[0], layout->extent[1], bytes, 0, &shared));
     assert_true(plan_transfer(arena, layout, &shared, &options, &plan));
     expect_right(layout, &plan, partition);
@@ -175,12 +179,123 @@ static void transposed_results_have_four_bases(void **state)
     arena_free(arena);
 }
 
+// Elements of 8 bits: lanes exchange words of pairs of two rows before, and store whole words of either row.
+static void bytes_are_exchanged_to_words(void **state)
+{
+    (void)state;
+    Arena *const arena = arena_new();
+    assert_non_null(arena);
+    if (setjmp(arena->out_of_memory) != 0) fail_msg("out of memory");
+    const Partition warp = { 1, 1 };
+    for (int columns = 32; columns <= 128; columns *= 2) {
+        const Layout layout = layout_accumulator(16, columns, warp, DIVIDE_ROWS);
+        TransferOptions options = { .partition = warp, .element_bytes = 1, .is_store = true, .has_matrices = true };
+        SharedLayout shared;
+        SharedTransfer plan;
+        assert_true(shared_panels(16, columns, 1, 0, &shared));
+        assert_true(plan_transfer(arena, &layout, &shared, &options, &plan)); // of any width
+        assert_int_equal(plan.exchange.n_steps, 0);
+        assert_int_equal(plan.side.piece, 2);
+        const int wavefronts = plan.side.wavefronts;
+        options.least_bytes = 4;
+        assert_true(plan_transfer(arena, &layout, &shared, &options, &plan));
+        assert_true(conversion_exchanges(&plan.exchange));
+        assert_int_equal(plan.exchange.n_steps, 1);
+        assert_int_equal(plan.exchange.per_word, 4);
+        assert_int_equal(plan.side.piece, 4);
+        assert_int_equal(plan.n, columns / 8);
+        assert_int_equal(count_bases(&plan), 1);
+        assert_int_equal(plan.side.wavefronts, plan.n); // no bank is met twice
+        assert_true(plan.side.wavefronts <= wavefronts / 2);
+        Layout wide;
+        assert_null(layout_widen(&layout, warp, 4, &wide));
+        expect_right(&wide, &plan, warp);
+        options.is_store = false; // what is loaded is exchanged by nobody
+        assert_false(plan_transfer(arena, &layout, &shared, &options, &plan));
+    }
+    arena_free(arena);
+}
+
+// A warp's 16 rows as boxes of 64 columns, one after the other in its registers; transposed: 16 columns of 64 rows.
+static void fragments_are_boxes(void **state)
+{
+    (void)state;
+    const Partition groups = { 2, 4 }, warp = { 1, 1 };
+    const Layout rows = layout_accumulator(256, 128, groups, DIVIDE_ROWS),
+                 box = layout_accumulator(16, 64, warp, DIVIDE_ROWS);
+    int corner[2];
+    for (int i = 0; i < 4; i++) {
+        assert_true(layout_find_box(&rows, &box, 32 * i, corner));
+        assert_int_equal(corner[0], i / 2 * 64);
+        assert_int_equal(corner[1], i % 2 * 64);
+    }
+    assert_false(layout_find_box(&rows, &box, 48, corner));  // over the end of its columns
+    assert_false(layout_find_box(&rows, &box, 112, corner)); // more than there is
+    Layout threads = layout_of_threads(&rows, IN_WARP);
+    int at[2];
+    layout_at(&threads, 0, 5, 3, 1, at); // of any lane
+    assert_int_equal(at[0], 128 + 3 * 16);
+    assert_int_equal(at[1], 0);
+    // Of a group, too: the box has warps, and only groups stand apart.
+    const Layout columns = layout_accumulator(128, 96, groups, DIVIDE_ROWS),
+                 half = layout_accumulator(64, 96, (Partition){ 1, 4 }, DIVIDE_ROWS);
+    const Layout turned = layout_project(&columns, 2, (int[]){ 1, 0 }),
+                 of_group = layout_project(&half, 2, (int[]){ 1, 0 });
+    assert_true(layout_find_box(&turned, &of_group, 0, corner));
+    threads = layout_of_threads(&turned, IN_GROUP);
+    layout_at(&threads, 0, 5, 3, 1, at);
+    assert_int_equal(at[0], 0);
+    assert_int_equal(at[1], 64);
+    assert_false(layout_find_box(&turned, &half, 0, corner));
+}
+
+// A slice that begins anywhere, as it is and transposed: rows and columns from its corner on, an address for each
+// instruction. The tile's panels are not the slice's.
+static void slices_are_read_from_anywhere(void **state)
+{
+    (void)state;
+    Arena *const arena = arena_new();
+    assert_non_null(arena);
+    if (setjmp(arena->out_of_memory) != 0) fail_msg("out of memory");
+    const Partition partition = { 2, 4 };
+    const TransferOptions options = {
+        .partition = partition, .element_bytes = 2, .has_matrices = true, .anywhere = true
+    };
+    for (int transposed = 0; transposed < 2; transposed++) {
+        Layout layout = layout_accumulator(256, 48, partition, DIVIDE_ROWS);
+        if (transposed) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+        SharedLayout shared;
+        SharedTransfer plan;
+        assert_true(shared_panels(512, 512, 2, 0, &shared));
+        shared.columns = layout.extent[1];
+        assert_true(plan_transfer(arena, &layout, &shared, &options, &plan));
+        assert_int_equal(plan.side.access, transposed ? BY_TRANSPOSED_MATRICES : BY_MATRICES);
+        assert_int_equal(plan.n, 2 * 3);
+        assert_int_equal(count_bases(&plan), plan.n);
+        for (int lane = 0; lane < WARP_LANES; lane++)
+            for (int i = 0; i < plan.n; i++) {
+                int place[3], first[2];
+                const int row = lane % 8, matrix = lane / 8, holder = transposed ? row / 2 : 4 * row;
+                layout_at(&plan.lanes, 0, lane, 3, 1, place);
+                layout_at(&layout, transfer_register(&plan, transposed ? row % 2 : 0, 4 * i + matrix), holder, 3, 1,
+                          first);
+                assert_int_equal(place[1], 0); // panels
+                assert_int_equal(place[0] + plan.address[i].row, first[0]);
+                assert_int_equal(place[2] + plan.address[i].column, first[1]);
+            }
+    }
+    arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_transfers_are_right),
         cmocka_unit_test(boxes_and_panels_have_one_base),
         cmocka_unit_test(transposed_results_have_four_bases),
+        cmocka_unit_test(bytes_are_exchanged_to_words),
+        cmocka_unit_test(fragments_are_boxes),
+        cmocka_unit_test(slices_are_read_from_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

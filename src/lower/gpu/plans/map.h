@@ -3,8 +3,16 @@
 #ifndef KILN_LOWER_GPU_PLANS_MAP_H
 #define KILN_LOWER_GPU_PLANS_MAP_H
 
+#include "layout/convert.h"
 #include "lower/gpu/plans/forms.h"
 #include "lower/gpu/facts/elementwise.h"
+
+// A store whose lanes exchange registers before, so that each has a vector of 16 bytes of a row.
+typedef struct WideStore {
+    Layout layout;  // after it
+    Conversion how; // of words of two elements: four lanes exchange four of them
+    int blocks;     // of the map's columns that are exchanged together
+} WideStore;
 
 typedef struct MapPlan {
     PlanForm form; // PLAN_MAP
@@ -18,7 +26,7 @@ typedef struct MapPlan {
     // NULL: none. The first so many of it.order are modes of rows; so many lanes beside each other have one row.
     const TileOp *places_rows;
     int n_row_modes, lanes_across;
-    bool by_quads; // four lanes exchange neighbouring elements of 16 bits, and each stores eight in a row
+    const WideStore *wide; // of that store; NULL: as the lanes have it
 } MapPlan;
 
 enum { EARLY_COPIES_MAX = 8 };

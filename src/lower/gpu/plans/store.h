@@ -9,22 +9,29 @@
 // Of transposed stores.
 enum { GROUP_COLUMNS = 64, BOX_ROW_BYTES = 128 };
 
-// Each box of it is filled alike.
+// Each box of it is filled alike, from as many registers.
 typedef struct Staging {
     const TileInfo *tile;
-    bool turned;       // of a transposed product: a warp has 16 columns of all rows
-    int rows, columns; // of a chunk
-    int chunks;        // of a warp's 16 rows in one block of rows; turned: of its 16 columns in one block of columns
-    int blocks;        // of 64 rows; turned: of 64 columns
-    int boxes, box_bytes, swizzle;
+    bool turned;       // of a transposed product: a warp has 16 columns of all rows, else 16 rows
+    int rows, columns; // of a box
+    int n;             // boxes of a warp
+    int boxes;         // for which there is room
+    int box_bytes, swizzle;
 } Staging;
+
+// Where a warp's box stands, from its first one on; and the first of its registers.
+typedef struct BoxPlace {
+    int row, column, first;
+} BoxPlace;
 
 typedef struct StorePlan {
     PlanForm form; // PLAN_STORE
     TileOp *op;
     Staging staging; // unless it is transposed
     bool is_transposed;
-    SharedTransfer fill;     // of a warp's box, transposed: of a group's; not of 8-bit elements
+    SharedTransfer fill;     // of a warp's box; transposed: of a group's, each a panel
+    Layout threads;          // where each warp's first box stands in the tile; transposed: each group's
+    BoxPlace *place;         // of a warp's boxes
     int map;                 // of its boxes
     bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
     Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always

@@ -90,6 +90,28 @@ static void asserts_and_assumptions_stop_the_launch(void **state)
     expect_trap(text, NULL, 1);
 }
 
+// Under a condition, or of a number in memory, a view is looked at where it is made.
+static void views_of_other_sizes_trap(void **state)
+{
+    static const char text[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    if (v > 2) {\n        view a[2][v] = X[0 +: 8];\n        X[1] = a[0][1];\n    }\n"
+        "    i32 n = X[0] + 4;\n    view b[n][2] = X[0 +: 8];\n    X[2] = b[0][1];\n}\n";
+    expect_trap(text, "test.tile:5:14: the view 'a' has max(v, 0)*2 elements, what it names 8", 3);
+    expect_trap(text, NULL, 4);
+    expect_trap(text, NULL, 1);
+    static const char loaded[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    X[0] = v;\n    i32 n = X[0];\n    view b[n][2] = X[0 +: 8];\n"
+        "    X[2] = b[0][1];\n}\n";
+    expect_trap(loaded, "test.tile:6:10: the view 'b' has", 3);
+    expect_trap(loaded, NULL, 4);
+    static const char left[] =
+        "fn void put(inout i32 X[N], int v)\n{\n    if (v < 3) return;\n    view a[v][2] = X[0 +: 8];\n    X[1] = a[0][1];\n}\n"
+        "kernel k(inout i32 X[N], int v) { grid (); put(X, v); }\n";
+    expect_trap(left, "test.tile:4:10: the view 'a' has", 3);
+    expect_trap(left, NULL, 4);
+    expect_trap(left, NULL, 1);
+}
+
 static void dependent_iterations_trap(void **state)
 {
     static const char shifted[] =
@@ -113,6 +135,7 @@ int main(void)
         cmocka_unit_test(an_overflowing_int_traps),
         cmocka_unit_test(arithmetic_without_a_result_traps),
         cmocka_unit_test(asserts_and_assumptions_stop_the_launch),
+        cmocka_unit_test(views_of_other_sizes_trap),
         cmocka_unit_test(dependent_iterations_trap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

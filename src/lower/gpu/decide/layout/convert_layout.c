@@ -51,7 +51,9 @@ static bool is_complete(const Layout *layout)
 static bool plan_parts(Lowering *lo, ConversionPlan *plan, int rows)
 {
     const Layout *const from = &plan->from->layout, *const to = &plan->to->layout;
-    const TransferOptions store = { lo->partition, 4, true, false }, load = { lo->partition, 4, false, false };
+    const TransferOptions load = { .partition = lo->partition, .element_bytes = 4 };
+    TransferOptions store = load;
+    store.is_store = true;
     SharedLayout part = plan->how.shared;
     part.panel_bytes = rows * part.pitch_bytes;
     part.bytes = part.bytes / part.rows * rows;
@@ -141,7 +143,9 @@ static bool find_transfer(Lowering *lo, const TileOp *op, TransferPlan *plan)
         dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
         (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
         return false;
-    const TransferOptions options = { lo->partition, 2, true, true };
+    const TransferOptions options = {
+        .partition = lo->partition, .element_bytes = 2, .is_store = true, .has_matrices = true
+    };
     *plan = (TransferPlan){ .form = PLAN_TRANSFER, .from = from, .to = to };
     return plan_transfer(lo->arena, &from->layout, &to->shared, &options, &plan->how) &&
            plan->how.side.access != BY_VECTORS;

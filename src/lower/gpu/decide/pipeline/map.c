@@ -9,7 +9,7 @@
 
 #include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/facts/elementwise.h"
-#include "lower/gpu/decide/mma/matrix_load.h"
+#include "lower/gpu/decide/layout/matrix_load.h"
 #include "lower/gpu/decide/layout/convert_layout.h"
 #include "lower/gpu/decide/pipeline/pipeline.h"
 #include "lower/gpu/facts/reduce.h"
@@ -140,22 +140,31 @@ static bool rows_have_lanes(MapPlan *plan)
     return across * down == WARP_LANES && rows * down <= WARP_LANES;
 }
 
-// Of a row's columns every four lanes have two each, and so again eight further on, as tensor cores leave them.
-static bool rows_have_quads(const MapPlan *plan)
+// Whether words of two elements change places among four lanes beside each other, which have the pairs of a row: what
+// transpose_quad does.
+static bool exchanges_quads(const Conversion *how)
 {
+    return conversion_exchanges(how) && how->n_steps == 2 && how->per_word == 2 && how->step[0].by_stride == 1 &&
+           how->step[1].by_stride == 2;
+}
+
+// A row's columns as vectors of 16 bytes, where the lanes have pairs of 16 bits, as tensor cores leave them, and the rest
+// of the columns is one loop.
+static const WideStore *plan_wide_store(Lowering *lo, const MapPlan *plan)
+{
+    enum { VECTOR_BYTES = 16 };
     const Iteration *const it = &plan->it;
-    const LayoutMode *pairs = NULL, *lanes = NULL, *blocks = NULL;
-    for (int i = 0; i < it->layout.n; i++) {
-        const LayoutMode *const mode = &it->layout.mode[i];
-        if (mode->dim != 1) continue;
-        if (mode->input == IN_LANE) lanes = mode;
-        else if (mode->input == IN_REGISTER && i == it->vector) pairs = mode;
-        else if (mode->input == IN_REGISTER && blocks) return false;
-        else if (mode->input == IN_REGISTER) blocks = mode;
-    }
-    return pairs && lanes && blocks && pairs->extent == 2 && lanes->extent == 4 && lanes->stride == 2 &&
-           blocks->stride == 8 && blocks->extent % 4 == 0 && plan->lanes_across == 4 && it->n_stored == 1 &&
-           !it->n_loaded && dtype_bits(plan->places_rows->store.buffer->type) == 16;
+    const int bits = dtype_bits(plan->places_rows->store.buffer->type);
+    const ConversionTarget target = { .partition = it->partition, .element_bits = bits, .in_registers = true };
+    if (bits != 16 || it->n_stored != 1 || it->n_loaded || it->n_order != plan->n_row_modes + 1 ||
+        it->layout.mode[it->vector].extent != 2)
+        return NULL;
+    WideStore *const wide = NEW(lo->arena, WideStore, .blocks = 1);
+    if (layout_widen(&it->layout, it->partition, VECTOR_BYTES * 8 / bits, &wide->layout) ||
+        layout_convert(&it->layout, &wide->layout, &target, &wide->how) || !exchanges_quads(&wide->how))
+        return NULL;
+    for (int i = 0; i < wide->how.n_steps; i++) wide->blocks *= wide->how.step[i].extent;
+    return wide;
 }
 
 // The loops over rows come first.
@@ -174,7 +183,7 @@ static void place_rows(Lowering *lo, MapPlan *plan)
             order[n++] = it->order[i];
         }
     memcpy(it->order, order, sizeof *order * (size_t)n);
-    plan->by_quads = rows_have_quads(plan);
+    plan->wide = plan_wide_store(lo, plan);
 }
 
 MapPlan *plan_map(Lowering *lo, TileOp *op)

@@ -36,23 +36,22 @@ static bool converts_on_the_way(const TileOp *op, DType from, DType to)
     return dtype_bits(to) == 16 && (from == to || (from == DTYPE_F32 && dtype_is_float(to)));
 }
 
-// Of 64 rows, one below the other in the registers of a thread.
-static int row_blocks(const Layout *layout)
+// Elements that a warp has along a dimension.
+static int warp_extent(const Layout *layout, int dim)
 {
-    int blocks = 1;
+    int extent = 1;
     for (int i = 0; i < layout->n; i++)
-        if (layout->mode[i].input == IN_REGISTER && layout->mode[i].dim == 0 && layout->mode[i].stride >= 64)
-            blocks = layout->mode[i].extent;
-    return blocks;
+        if (layout->mode[i].input <= IN_LANE && layout->mode[i].dim == dim) extent *= layout->mode[i].extent;
+    return extent;
 }
 
 // Two boxes rotate where their number is even; more, where there is room, if they divide it.
 static void count_boxes(const Lowering *lo, Staging *plan)
 {
-    const int all = plan->chunks * plan->blocks;
-    plan->boxes = all % 2 == 0 && !lo->one_box ? 2 : 1;
+    plan->n = layout_registers(&plan->tile->layout) / (plan->rows * plan->columns / WARP_LANES);
+    plan->boxes = plan->n % 2 == 0 && !lo->one_box ? 2 : 1;
     for (int boxes = lo->boxes_most; boxes > 2 && plan->boxes <= 2; boxes /= 2)
-        plan->boxes = all % boxes == 0 ? boxes : plan->boxes;
+        plan->boxes = plan->n % boxes == 0 ? boxes : plan->boxes;
 }
 
 // The result of a transposed product in 16 bits: boxes of 16 columns and at most 64 rows, filled by stmatrix.trans.
@@ -65,11 +64,8 @@ static bool plan_turned(Lowering *lo, const TileOp *op, const TileInfo *tile, St
     if (op->kind != T_COPY || dtype_bits(type) != 16 || rows % 16 != 0 || columns % of_groups != 0 ||
         !layout_equal(&layout, &tile->layout))
         return false;
-    *plan = (Staging){
-        .tile = tile, .turned = true, .rows = 64, .columns = 16, .blocks = columns / of_groups, .swizzle = 32
-    };
+    *plan = (Staging){ .tile = tile, .turned = true, .rows = 64, .columns = 16, .swizzle = 32 };
     while (rows % plan->rows != 0) plan->rows -= 16;
-    plan->chunks = rows / plan->rows;
     plan->box_bytes = (plan->rows * plan->swizzle + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
     count_boxes(lo, plan);
     return slice_is_box(lo, &op->copy.dst, plan->rows, plan->columns);
@@ -82,8 +78,7 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     Division division;
     if (!tile || !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type)) return false;
     if (!layout_is_accumulator(&tile->layout, lo->partition, &division)) return plan_turned(lo, op, tile, plan);
-    const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], blocks = row_blocks(&tile->layout);
-    const int wide = layout_registers(&tile->layout) / blocks * 2; // columns of one group
+    const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], wide = warp_extent(&tile->layout, 1);
     const DType type = op->copy.dst.buffer->type;
     int swizzle = 128;
     while (swizzle >= 32 && wide * dtype_bits(type) / 8 % swizzle != 0) swizzle /= 2;
@@ -91,10 +86,8 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     *plan = (Staging){ .tile = tile,
                        .rows = 16,
                        .columns = swizzle * 8 / dtype_bits(type),
-                       .blocks = blocks,
                        .swizzle = swizzle,
                        .box_bytes = 16 * swizzle };
-    plan->chunks = wide / plan->columns;
     count_boxes(lo, plan);
     return slice_is_box(lo, &op->copy.dst, 16, plan->columns);
 }
@@ -220,7 +213,7 @@ static void act_send(Lowering *lo, const BoxesPlan *boxes)
 static void act_warps_boxes(Lowering *lo, StorePlan *plan)
 {
     const Staging *const staging = &plan->staging;
-    const int together = sent_together(staging), n = staging->blocks * staging->chunks;
+    const int together = sent_together(staging), n = staging->n;
     plan->frees_staging = lo->n_transposed;
     if (plan->frees_staging) {
         act_staging_done(lo);
@@ -250,8 +243,23 @@ static void act_transposed_boxes(Lowering *lo, const StorePlan *plan)
     act_send(lo, boxes);
 }
 
+// One box after the other in the order of the registers.
+static bool place_boxes(Lowering *lo, StorePlan *plan, const Layout *box)
+{
+    const Layout *const layout = &tile_info(lo, plan->op->copy.src.buffer)->layout;
+    const int n = plan->is_transposed ? 1 : plan->staging.n, registers = layout_registers(box);
+    plan->threads = layout_of_threads(layout, plan->is_transposed ? IN_GROUP : IN_WARP);
+    plan->place = NEW_ARRAY(lo->arena, BoxPlace, n);
+    for (int i = 0; i < n; i++) {
+        int corner[LAYOUT_MAX_RANK];
+        if (!layout_find_box(layout, box, i * registers, corner)) return false;
+        plan->place[i] = (BoxPlace){ corner[0], corner[1], i * registers };
+    }
+    return true;
+}
+
 // A box holds 16 rows of a warp as tensor cores leave them, or 16 columns of a transposed product's rows; a group's boxes
-// all rows, and columns of them. Elements of 8 bits change lanes on the way (stage_8).
+// all rows, and columns of them. Lanes store whole words: elements of 8 bits change lanes before.
 static bool plan_fill(Lowering *lo, StorePlan *plan)
 {
     const Partition group = { 1, 4 }, warp = { 1, 1 };
@@ -260,14 +268,17 @@ static bool plan_fill(Lowering *lo, StorePlan *plan)
         plan->is_transposed ? tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0] : plan->staging.rows;
     const int columns = plan->is_transposed ? GROUP_COLUMNS : plan->staging.columns;
     const int bytes = dtype_bits(plan->op->copy.dst.buffer->type) / 8;
-    const TransferOptions options = { plan->is_transposed ? group : warp, bytes, true, true };
+    const TransferOptions options = { .partition = plan->is_transposed ? group : warp,
+                                      .element_bytes = bytes,
+                                      .is_store = true,
+                                      .has_matrices = true,
+                                      .least_bytes = 4 };
     Layout layout = is_across ? layout_accumulator(columns, rows, options.partition, DIVIDE_ROWS)
                               : layout_accumulator(rows, columns, warp, DIVIDE_ROWS);
-    if (bytes == 1) return true;
     if (is_across) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     SharedLayout boxes;
     return shared_panels(rows, columns, bytes, 0, &boxes) &&
-           plan_transfer(lo->arena, &layout, &boxes, &options, &plan->fill);
+           plan_transfer(lo->arena, &layout, &boxes, &options, &plan->fill) && place_boxes(lo, plan, &layout);
 }
 
 void act_staged_store(Lowering *lo, TileOp *op, Action action)
