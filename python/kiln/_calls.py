@@ -14,7 +14,8 @@ from ._program import _value_text
 from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspace
 
 # The fields of each struct after struct_size, in the header's order (python/tests/test_ops.py compares them): *x a tensor,
-# ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape, x:l a plan.
+# ?x a bool, x:i an int64, x:d a double, x:f a pointer to one, x:e an enum, x:p an address, x:z a size, x:r a kiln_rotary, x:s a shape,
+# x:l a plan, x:m a kiln_moe_routing.
 STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
                       "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias",
@@ -103,17 +104,37 @@ STRUCTS = {
     "kiln_conv2d_args": "*x *filter *out stride:i dilation:i pad:i",
     "kiln_gdn_args": "*q *k *v *gates *beta *offsets *initial_states *out *final_states ?normalize scale:f workspace:p "
                      "workspace_bytes:z",
+    "kiln_gdn_backward_args": "*q *k *v *gates *beta *offsets *initial_states *dout *dfinal_states *dq *dk *dv *dgates *dbeta "
+                              "*dinitial_states ?normalize scale:f workspace:p workspace_bytes:z",
     "kiln_gdn_step_args": "*q *k *v *gates *beta *from *to *states *out ?normalize scale:f",
-    "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states scale:f workspace:p "
-                                  "workspace_bytes:z",
+    "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states *initial_keys *final_keys "
+                                  "*norm ?normalize scale:f workspace:p workspace_bytes:z",
+    "kiln_linear_attention_backward_args": "*q *k *v *gates *decay *offsets *initial_states *initial_keys *out *norm *dout "
+                                           "*dfinal_states *dfinal_keys *dq *dk *dv *dgates *ddecay *dinitial_states "
+                                           "*dinitial_keys scale:f workspace:p workspace_bytes:z",
     "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
-    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *initial_states *out *final_states ?plain_dt workspace:p "
+    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *out *final_states ?plain_dt workspace:p "
                         "workspace_bytes:z",
+    "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *dout *dfinal_states *dx *ddt *da *db "
+                                 "*dc *dskip *ddt_bias *dinitial_states ?plain_dt workspace:p workspace_bytes:z",
     "kiln_mamba2_step_args": "*x *dt *a *b *c *skip *dt_bias *z *from *to *states *out ?plain_dt",
     "kiln_causal_conv_args": "*x *filter *bias *offsets *initial_states *out *final_states activation:e",
+    "kiln_causal_conv_backward_args": "*x *filter *bias *offsets *initial_states *dout *dfinal_states *dx *dfilter *dbias "
+                                      "*dinitial_states activation:e workspace:p workspace_bytes:z",
     "kiln_causal_conv_step_args": "*x *filter *bias *from *to *states *out activation:e",
+    "kiln_moe_route_args": "*logits *correction *experts *weights routing:m",
+    "kiln_moe_permute_args": "*experts *x *tokens *places *offsets *rows alignment:i",
+    "kiln_moe_unpermute_args": "*rows *places *weights *shared *residual *out",
+    "kiln_grouped_gemm_args": "*a *b *c *a_scales *b_scales *offsets *counts *bias ?transpose_b workspace:p workspace_bytes:z",
+    "kiln_grouped_gemm_weights_args": "*a *dc *offsets *db ?transpose_b",
+    "kiln_moe_args": "*x *gate_up *down *gate_up_bias *down_bias *logits *correction *experts *weights *shared_gate_up *shared_down "
+                     "*residual *out top_k:i routing:m activation:e ?interleaved alpha:f limit:f workspace:p workspace_bytes:z",
+    "kiln_block_sparse_gemm_args": "*a *b *mask *c block_m:i block_n:i block_k:i ?transpose_b",
+    "kiln_topk_args": "*x *values *indices workspace:p workspace_bytes:z",
+    "kiln_sample_args": "*logits *temperatures *top_k *top_p *min_p *seeds *steps *tokens *probabilities *logprobs *distribution",
 }
 ROTARY = "style:e size:i base:d scale:d low:d high:d extrapolation:d magnitude:d offset:i"
+MOE_ROUTING = "?sigmoid ?renormalise scale:f groups:i top_groups:i group_scores:i"
 MLA_SHAPE = "batch:i queries:i query_heads:i key_heads:i topk:i extra_topk:i partitions:i"
 
 _PLAIN = {"i": c_int64, "d": c_double, "e": c_int, "p": c_void_p, "z": c_size_t}
@@ -131,6 +152,10 @@ class RotaryStruct(ctypes.Structure):
     _fields_ = _fields(ROTARY, _PLAIN)
 
 
+class MoeRoutingStruct(ctypes.Structure):
+    _fields_ = _fields(MOE_ROUTING, dict(_PLAIN, f=POINTER(c_double)))
+
+
 class MlaShape(ctypes.Structure):
     _fields_ = _fields(MLA_SHAPE, _PLAIN)
 
@@ -139,7 +164,8 @@ class MlaPlanStruct(ctypes.Structure):
     _fields_ = [("opaque", c_uint64 * 16)]
 
 
-_POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct))
+_POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct),
+                 m=POINTER(MoeRoutingStruct))
 _types: Dict[str, Any] = {}
 _functions: Dict[str, Tuple[Any, Any, Any]] = {}       # by operator: its struct, its function, that of its workspace's size
 
@@ -192,6 +218,9 @@ def handle_of(device: str) -> int:
 
 
 # ---- a call
+
+_NUMBERS = ("scale", "alpha", "limit")         # which arguments have by address: left out they have defaults
+
 
 class Call:
     """One call of an operator. Tensors that are left out are allocated; what does not fit is left to the library, whose message
@@ -258,7 +287,7 @@ class Call:
     def set(self, **values: Any) -> None:
         for field, value in values.items():
             if value is not None:
-                setattr(self.args, field, pointer(c_double(value)) if field == "scale" else value)
+                setattr(self.args, field, pointer(c_double(value)) if field in _NUMBERS else value)
 
     def stream(self, stream: Any) -> Optional[int]:
         first = self.first

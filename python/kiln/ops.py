@@ -22,25 +22,29 @@ import ctypes
 from ctypes import c_size_t
 from typing import Any, NamedTuple, Optional, Tuple
 
-from ._calls import Call, MlaPlanStruct, MlaShape, RotaryStruct, check_values, handle_of, type_name
+from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruct, check_values, handle_of, type_name
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
 __all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
            "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked",
-           "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode", "cast_fp8", "causal_conv",
-           "causal_conv_step", "check_values", "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward",
-           "embedding", "gdn_forward", "gdn_step", "gemm", "hadamard", "indexed_attention", "indexer_logits",
-           "indexer_scores", "kernel_list", "layer_norm", "linear_attention", "linear_attention_step", "mamba2_forward",
-           "mamba2_step", "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse",
-           "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "nsa_choose", "nsa_combine",
+           "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode", "block_sparse_gemm", "cast_fp8",
+           "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values", "clean_logits", "conv2d",
+           "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm",
+           "grouped_gemm", "grouped_gemm_weights", "hadamard", "indexed_attention", "indexer_logits", "indexer_scores",
+           "kernel_list", "layer_norm", "linear_attention", "linear_attention_backward", "linear_attention_step",
+           "mamba2_backward", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
+           "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse",
+           "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route", "moe_unpermute", "nsa_choose", "nsa_combine",
            "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode", "nsa_decode_choose", "nsa_decode_pool",
            "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots",
-           "rms_norm", "rotary_embedding", "softmax", "topk_select", "vertical_slash", "vertical_slash_estimate"]
+           "rms_norm", "rotary_embedding", "sample", "softmax", "topk", "topk_select", "vertical_slash",
+           "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
+_MOE_ACTIVATIONS = {"swiglu": 0, "geglu": 1, "swiglu_clamped": 2}                           # kiln_moe_activation
 
 
 def kernel_list(device: str = "cpu") -> str:
@@ -973,11 +977,25 @@ def _sequences(call: Call, sequences: Optional[Array], batch: int) -> int:
     return batch if sequences is None else max(call.extents("offsets", 1)[0] - 1, 0)
 
 
+def _given(call: Call, **outputs: Optional[Array]) -> None:
+    for field, given in outputs.items():
+        if given is not None:
+            call.inout(field, given)
+
+
 def _with_states(call: Call, out: Array, states: Array, shape: Tuple[int, ...], wanted: bool) -> Any:
     if not wanted and states is None:
         return out
     of = call.type_of("initial_states")         # f32 where there are none
     return out, call.output("final_states", states, shape, of)
+
+
+# Of the type of the states that there are; f32 where there are none.
+def _initial_gradient(call: Call, states: Array, shape: Tuple[int, ...], wanted: bool) -> Tuple[Any, ...]:
+    if not wanted and states is None:
+        return ()
+    of = call.type_of("dfinal_states" if call.tensors.get("initial_states") is None else "initial_states")
+    return (call.output("dinitial_states", states, shape, of),)
 
 
 def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Optional[Array] = None,
@@ -987,7 +1005,7 @@ def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Op
     """Gated delta net over whole sequences: X = exp(g) X; X = X + k^T beta (v - k X); out = scale q X.
 
     q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
-    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; beta T or f32 [B][S][H]
+    gates     f32 [B][S][H]: g, a natural logarithm, at most 0; or [B][S][H][DK], Kimi delta attention; beta T or f32 [B][S][H]
     initial_states f32 or T [N][H][DK][DV]; None: 0
     normalize q and k are divided by their lengths first; scale: None: 1/sqrt(DK)
     Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
@@ -1003,12 +1021,36 @@ def gdn_forward(q: Array, k: Array, v: Array, gates: Array, beta: Array, out: Op
     return made
 
 
+def gdn_backward(q: Array, k: Array, v: Array, gates: Array, beta: Array, dout: Array, dq: Optional[Array] = None,
+                 dk: Optional[Array] = None, dv: Optional[Array] = None, dgates: Optional[Array] = None,
+                 dbeta: Optional[Array] = None, dinitial_states: Optional[Array] = None, *, offsets: Optional[Array] = None,
+                 initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None, normalize: bool = False,
+                 scale: Optional[float] = None, return_states: bool = False, stream: Any = None) -> Tuple[Any, ...]:
+    """The gradients of `gdn_forward`, from its inputs and the gradients of out and, where they were used, of its final states.
+
+    dout      T [B][S][H][DV]; dfinal_states f32 or T [N][H][DK][DV]; None: 0. The others as in the forward call
+    Returns (dq, dk, dv, dgates, dbeta), of the shapes and types of the inputs; those of q and k are summed over the value heads of
+    a key head. With return_states, or where `dinitial_states` is given, it follows: [N][H][DK][DV].
+    """
+    call = Call("kiln_gdn_backward", "kiln_gdn_backward_args", q=q, k=k, v=v, gates=gates, beta=beta, offsets=offsets,
+                initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    made = _gradients(call, dq, dk, dv)
+    of_gates = call.output("dgates", dgates, call.tensors["gates"].shape, "f32")
+    of_beta = call.output("dbeta", dbeta, call.tensors["beta"].shape, call.type_of("beta"))
+    batch, _, heads, values = call.extents("v", 4)
+    shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
+    made += (of_gates, of_beta) + _initial_gradient(call, dinitial_states, shape, return_states)
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return made
+
+
 def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Array, out: Optional[Array] = None, *,
              from_: Optional[Array] = None, to: Optional[Array] = None, normalize: bool = False,
              scale: Optional[float] = None, stream: Any = None) -> Any:
     """`gdn_forward` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
 
-    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], beta T or f32 [B][R][H]
+    q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H] or [B][R][H][DK], beta T or f32 [B][R][H]
     from_     i32 [B]: the number of each request's state before its first token; None: b
     to        i32 [B][R]: where the state after each token goes; None: the last one in place. No such number: zeros, not written
     Returns out, T [B][R][H][DV].
@@ -1023,21 +1065,50 @@ def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Ar
 
 def linear_attention(q: Array, k: Array, v: Array, out: Optional[Array] = None, final_states: Optional[Array] = None, *,
                      gates: Optional[Array] = None, decay: Optional[Array] = None, offsets: Optional[Array] = None,
-                     initial_states: Optional[Array] = None, scale: Optional[float] = None,
+                     initial_states: Optional[Array] = None, normalize: bool = False, initial_keys: Optional[Array] = None,
+                     final_keys: Optional[Array] = None, norm: Optional[Array] = None, scale: Optional[float] = None,
                      return_states: bool = False, stream: Any = None) -> Any:
     """Linear attention over whole sequences: X = exp(g) X + k^T v; out = scale q X, with g = gates + decay.
 
     q, k      T [B][S][HK][DK], v T [B][S][H][DV]; DK and DV are multiples of 16 up to 256
     gates     f32 [B][S][H], decay f32 [H]; None: 0. With decay log(1 - 2^(-5 - head)) it is retention
     initial_states f32 or T [N][H][DK][DV]; None: 0; scale: None: 1/sqrt(DK)
+    normalize out is multiplied by 1 / (scale q Z + 1e-10), Z = exp(g) Z + k; then Z may begin as initial_keys, f32 [N][H][DK], and
+              final_keys, of its shape, and norm, f32 [B][S][H], which the gradients take, are written where they are given
     Returns out, T [B][S][H][DV]; with return_states, or where `final_states` is given, (out, final_states): [N][H][DK][DV].
     """
     call = Call("kiln_linear_attention_forward", "kiln_linear_attention_args", q=q, k=k, v=v, gates=gates, decay=decay,
-                offsets=offsets, initial_states=initial_states)
+                offsets=offsets, initial_states=initial_states, initial_keys=initial_keys)
     batch, tokens, heads, values = call.extents("v", 4)
     out = call.output("out", out, (batch, tokens, heads, values), call.type_of("q"))
     shape = _sequences(call, offsets, batch), heads, call.extents("q", 4)[3], values
     made = _with_states(call, out, final_states, shape, return_states)
+    _given(call, final_keys=final_keys, norm=norm)
+    call.set(normalize=normalize, scale=scale)
+    call.run(stream)
+    return made
+
+
+def linear_attention_backward(q: Array, k: Array, v: Array, dout: Array, dq: Optional[Array] = None,
+                              dk: Optional[Array] = None, dv: Optional[Array] = None, *, gates: Optional[Array] = None,
+                              decay: Optional[Array] = None, offsets: Optional[Array] = None,
+                              initial_states: Optional[Array] = None, initial_keys: Optional[Array] = None,
+                              out: Optional[Array] = None, norm: Optional[Array] = None,
+                              dfinal_states: Optional[Array] = None, dfinal_keys: Optional[Array] = None,
+                              dgates: Optional[Array] = None, ddecay: Optional[Array] = None,
+                              dinitial_states: Optional[Array] = None, dinitial_keys: Optional[Array] = None,
+                              scale: Optional[float] = None, stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The gradients of `linear_attention`, from its inputs, dout, T [B][S][H][DV], and the gradients of the final states.
+
+    out, norm of a normalised forward call; None: it was not
+    dgates, ddecay, dinitial_states, dinitial_keys are written where they are given, of the shapes of what they belong to
+    Returns (dq, dk, dv), of the shapes and types of q, k and v; those of q and k are summed over the heads of a group.
+    """
+    call = Call("kiln_linear_attention_backward", "kiln_linear_attention_backward_args", q=q, k=k, v=v, gates=gates,
+                decay=decay, offsets=offsets, initial_states=initial_states, initial_keys=initial_keys, out=out, norm=norm,
+                dout=dout, dfinal_states=dfinal_states, dfinal_keys=dfinal_keys)
+    made = _gradients(call, dq, dk, dv)
+    _given(call, dgates=dgates, ddecay=ddecay, dinitial_states=dinitial_states, dinitial_keys=dinitial_keys)
     call.set(scale=scale)
     call.run(stream)
     return made
@@ -1065,21 +1136,46 @@ def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Opti
 
 def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optional[Array] = None,
                    final_states: Optional[Array] = None, *, skip: Optional[Array] = None,
-                   dt_bias: Optional[Array] = None, initial_states: Optional[Array] = None, plain_dt: bool = False,
+                   dt_bias: Optional[Array] = None, offsets: Optional[Array] = None,
+                   initial_states: Optional[Array] = None, plain_dt: bool = False,
                    return_states: bool = False, stream: Any = None) -> Any:
     """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = X c + skip x.
 
     x         T [B][S][H][P], dt T [B][S][H]; P is 16, 32, 64 or 128
     b, c      T [B][S][G][N]: of H / G heads each; N is a multiple of 16, and the header has what P * N may be
     a         f32 [H], below 0; skip, dt_bias f32 [H]; None: 0
-    initial_states f32 or T [B][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
-    Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [B][H][P][N].
+    offsets   i32 [E + 1]: packed sequences, where B is 1; None: not, and E is B
+    initial_states f32 or T [E][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
+    Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [E][H][P][N].
     """
     call = Call("kiln_mamba2_forward", "kiln_mamba2_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
-                initial_states=initial_states)
+                offsets=offsets, initial_states=initial_states)
     batch, tokens, heads, size = call.extents("x", 4)
     out = call.output("out", out, (batch, tokens, heads, size), call.type_of("x"))
-    made = _with_states(call, out, final_states, (batch, heads, size, call.extents("b", 4)[3]), return_states)
+    shape = _sequences(call, offsets, batch), heads, size, call.extents("b", 4)[3]
+    made = _with_states(call, out, final_states, shape, return_states)
+    call.set(plain_dt=plain_dt)
+    call.run(stream)
+    return made
+
+
+def mamba2_backward(x: Array, dt: Array, a: Array, b: Array, c: Array, dout: Array, dx: Optional[Array] = None,
+                    ddt: Optional[Array] = None, da: Optional[Array] = None, db: Optional[Array] = None,
+                    dc: Optional[Array] = None, *, skip: Optional[Array] = None, dt_bias: Optional[Array] = None,
+                    offsets: Optional[Array] = None, initial_states: Optional[Array] = None,
+                    dfinal_states: Optional[Array] = None, dskip: Optional[Array] = None,
+                    ddt_bias: Optional[Array] = None, dinitial_states: Optional[Array] = None, plain_dt: bool = False,
+                    stream: Any = None) -> Tuple[Any, Any, Any, Any, Any]:
+    """The gradients of `mamba2_forward`, from its inputs, dout, T [B][S][H][P], and the gradient of the final states.
+
+    dskip, ddt_bias, dinitial_states are written where they are given, of the shapes of what they belong to
+    Returns (dx, ddt, da, db, dc), of the shapes and types of x, dt, a, b and c.
+    """
+    call = Call("kiln_mamba2_backward", "kiln_mamba2_backward_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
+                offsets=offsets, initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    made = tuple(call.output("d" + field, given, call.tensors[field].shape, call.type_of(field))
+                 for field, given in (("x", dx), ("dt", ddt), ("a", da), ("b", db), ("c", dc)))
+    _given(call, dskip=dskip, ddt_bias=ddt_bias, dinitial_states=dinitial_states)
     call.set(plain_dt=plain_dt)
     call.run(stream)
     return made
@@ -1121,6 +1217,33 @@ def causal_conv(x: Array, filter: Array, out: Optional[Array] = None, final_stat
     out = call.output("out", out, (batch, tokens, channels), call.type_of("x"))
     shape = _sequences(call, offsets, batch), call.extents("filter", 2)[1] - 1, channels
     made = _with_states(call, out, final_states, shape, return_states)
+    call.set(activation=_choice("activation", activation, _ACTIVATIONS))
+    call.run(stream)
+    return made
+
+
+def causal_conv_backward(x: Array, filter: Array, dout: Array, dx: Optional[Array] = None, dfilter: Optional[Array] = None,
+                         dbias: Optional[Array] = None, dinitial_states: Optional[Array] = None, *,
+                         bias: Optional[Array] = None, offsets: Optional[Array] = None,
+                         initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None,
+                         activation: Optional[str] = None, return_states: bool = False,
+                         stream: Any = None) -> Tuple[Any, ...]:
+    """The gradients of `causal_conv`, from its inputs and the gradients of out and, where they were used, of its final states.
+
+    dout      T [B][S][D]; dfinal_states f32 or T [N][W - 1][D]; None: 0. The others as in the forward call
+    Returns (dx, dfilter, dbias), dbias None without a bias; with return_states, or where `dinitial_states` is given, it follows:
+    [N][W - 1][D].
+    """
+    call = Call("kiln_causal_conv_backward", "kiln_causal_conv_backward_args", x=x, filter=filter, bias=bias, offsets=offsets,
+                initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+    batch, tokens, channels = call.extents("x", 3)
+    taps = call.extents("filter", 2)[1]
+    of_x = call.output("dx", dx, (batch, tokens, channels), call.type_of("x"))
+    of_filter = call.output("dfilter", dfilter, (channels, taps), call.type_of("x"))
+    if bias is not None or dbias is not None:
+        dbias = call.output("dbias", dbias, (channels,), call.type_of("x"))
+    shape = _sequences(call, offsets, batch), taps - 1, channels
+    made = (of_x, of_filter, dbias) + _initial_gradient(call, dinitial_states, shape, return_states)
     call.set(activation=_choice("activation", activation, _ACTIVATIONS))
     call.run(stream)
     return made
@@ -1309,3 +1432,187 @@ def conv2d(x: Array, filter: Array, out: Optional[Array] = None, *, stride: int 
     call.set(stride=stride, dilation=dilation, pad=pad)
     call.run(stream)
     return out
+
+
+# ---- mixtures of experts. Letters: M tokens, K experts of a token, E experts, R rows of experts, F hidden elements of an expert. An
+# expert's number outside of 0 .. E - 1 is none: its pair of token and expert adds nothing. T is bf16 or f16.
+
+def _routing(sigmoid: bool, renormalise: bool, scale: float, groups: int, top_groups: int, group_scores: int) -> Any:
+    number = ctypes.pointer(ctypes.c_double(scale))
+    return ctypes.pointer(MoeRoutingStruct(sigmoid, renormalise, number, groups, top_groups, group_scores))
+
+
+def moe_route(logits: Array, top_k: int, experts: Optional[Array] = None, weights: Optional[Array] = None, *,
+              correction: Optional[Array] = None, sigmoid: bool = False, renormalise: bool = False, scale: float = 1.0,
+              groups: int = 0, top_groups: int = 0, group_scores: int = 0, stream: Any = None) -> Any:
+    """The top_k experts of each token, the best first, and their weights.
+
+    logits    bf16, f16 or f32 [M][E]; correction f32 [E]: added to scores for the choice alone
+    sigmoid   scores are sigmoids, else a softmax; renormalise: weights are divided by their sum; scale: of all weights
+    groups    experts in so many groups, of which the top_groups best by the sum of their group_scores largest are chosen from
+    Returns (experts, weights): i32 and f32 [M][top_k].
+    """
+    call = Call("kiln_moe_route", "kiln_moe_route_args", logits=logits, correction=correction)
+    tokens = call.extents("logits", 1)[0]
+    experts = call.output("experts", experts, (tokens, top_k), "i32")
+    weights = call.output("weights", weights, (tokens, top_k), "f32")
+    call.set(routing=_routing(sigmoid, renormalise, scale, groups, top_groups, group_scores))
+    call.run(stream)
+    return experts, weights
+
+
+def moe_permute(experts: Array, n_experts: int, x: Optional[Array] = None, tokens: Optional[Array] = None,
+                places: Optional[Array] = None, offsets: Optional[Array] = None, rows: Optional[Array] = None, *,
+                alignment: int = 1, stream: Any = None) -> Any:
+    """Sorts pairs of token and expert by expert, those of one by token.
+
+    experts   i32 [M][K]; x: bf16, f16 or f32 [M][N], or None; alignment: experts begin at multiples of so many rows
+    Returns (tokens, places, offsets), i32 [R], [M][K] and [n_experts + 1]: the token of each row, -1: none, the row of each pair,
+    -1: none, and where experts begin; with x also rows, as x [R][N]. R is M * K + n_experts * (alignment - 1), or that of `tokens`.
+    """
+    call = Call("kiln_moe_permute", "kiln_moe_permute_args", experts=experts, x=x)
+    m, k = call.extents("experts", 2)
+    tokens = call.output("tokens", tokens, (m * k + n_experts * (max(alignment, 1) - 1),), "i32")
+    places = call.output("places", places, (m, k), "i32")
+    offsets = call.output("offsets", offsets, (n_experts + 1,), "i32")
+    made = [tokens, places, offsets]
+    if x is not None:
+        shape = call.extents("tokens", 1)[0], call.extents("x", 2)[1]
+        made.append(call.output("rows", rows, shape, call.type_of("x")))
+    call.set(alignment=alignment)
+    call.run(stream)
+    return tuple(made)
+
+
+def moe_unpermute(rows: Array, places: Array, out: Optional[Array] = None, *, weights: Optional[Array] = None,
+                  shared: Optional[Array] = None, residual: Optional[Array] = None, stream: Any = None) -> Any:
+    """out[m] = shared[m] + sum over k of weights[m][k] rows[places[m][k]] + residual[m].
+
+    rows      bf16, f16 or f32 [R][N]; places i32 [M][K], of `moe_permute`; weights f32 [M][K], or None: 1
+    shared, residual  as rows [M][N]; or None
+    Returns out, as rows [M][N].
+    """
+    call = Call("kiln_moe_unpermute", "kiln_moe_unpermute_args", rows=rows, places=places, weights=weights, shared=shared,
+                residual=residual)
+    out = call.output("out", out, (call.extents("places", 1)[0], call.extents("rows", 2)[1]), call.type_of("rows"))
+    call.run(stream)
+    return out
+
+
+def grouped_gemm(a: Array, b: Array, c: Optional[Array] = None, *, offsets: Optional[Array] = None,
+                 counts: Optional[Array] = None, bias: Optional[Array] = None, a_scales: Optional[Array] = None,
+                 b_scales: Optional[Array] = None, transpose_b: bool = False, type: Any = None, stream: Any = None) -> Any:
+    """c[r] = a[r] b[e] + bias[e] of the expert e that row r belongs to. Rows that belong to none are not written.
+
+    a         T [R][K], experts one after the other by offsets, i32 [E + 1]; or T [E][rows][K], the first counts[e] of each, i32 [E]
+    b         T [E][K][N], with transpose_b [E][N][K]; bias as c [E][N]
+    a_scales, b_scales  of e4m3, with transpose_b: f32 [R][K / 128], for each 1 x 128 of a, and [E][N / 128][K / 128]
+    type      of c: None: T, of e4m3 bf16; or f32
+    Returns c: [R][N], or [E][rows][N].
+    """
+    call = Call("kiln_grouped_gemm", "kiln_grouped_gemm_args", a=a, b=b, offsets=offsets, counts=counts, bias=bias,
+                a_scales=a_scales, b_scales=b_scales)
+    shape = call.tensors["a"].shape[:-1] + (call.extents("b", 3)[1 if transpose_b else 2],)
+    of = call.type_of("a")
+    c = call.output("c", c, shape, type or ("bf16" if of == "e4m3" else of))
+    call.set(transpose_b=transpose_b)
+    call.run(stream)
+    return c
+
+
+def grouped_gemm_weights(a: Array, dc: Array, offsets: Array, db: Optional[Array] = None, *, transpose_b: bool = False,
+                         type: Any = None, stream: Any = None) -> Any:
+    """The gradient of b of `grouped_gemm`: a_e^T dc_e of each expert's rows, zeros without any.
+
+    a         T [R][K], dc T [R][N], offsets i32 [E + 1]; type: of db: None: T; or f32
+    Returns db [E][K][N], with transpose_b [E][N][K].
+    """
+    call = Call("kiln_grouped_gemm_weights", "kiln_grouped_gemm_weights_args", a=a, dc=dc, offsets=offsets)
+    sizes = call.extents("a", 2)[1], call.extents("dc", 2)[1]
+    shape = (call.extents("offsets", 1)[0] - 1,) + (sizes[::-1] if transpose_b else sizes)
+    db = call.output("db", db, shape, type or call.type_of("a"))
+    call.set(transpose_b=transpose_b)
+    call.run(stream)
+    return db
+
+
+def moe(x: Array, gate_up: Array, down: Array, logits: Optional[Array] = None, out: Optional[Array] = None, *,
+        top_k: int = 0, experts: Optional[Array] = None, weights: Optional[Array] = None,
+        correction: Optional[Array] = None, gate_up_bias: Optional[Array] = None, down_bias: Optional[Array] = None,
+        shared_gate_up: Optional[Array] = None, shared_down: Optional[Array] = None, residual: Optional[Array] = None,
+        sigmoid: bool = False, renormalise: bool = False, scale: float = 1.0, groups: int = 0, top_groups: int = 0,
+        group_scores: int = 0, activation: str = "swiglu", interleaved: bool = False, alpha: Optional[float] = None,
+        limit: Optional[float] = None, stream: Any = None) -> Any:
+    """A layer of experts: out = residual + shared(x) + the weighted sum of each token's experts.
+
+    x         T [M][D]; gate_up T [E][2 F][D]: the rows of gate, then of up, or with interleaved in turns; down T [E][D][F]
+    logits    bf16, f16 or f32 [M][E], with top_k and what `moe_route` takes; or experts i32 [M][K], weights f32 [M][K] or None
+    gate_up_bias T [E][2 F], down_bias T [E][D]; shared_gate_up T [2 S][D], shared_down T [D][S]; residual T [M][D]
+    activation "swiglu", "geglu", or "swiglu_clamped": g sigmoid(alpha g) (u + 1), clamped by limit (None: 1.702 and 7)
+    Returns out, T [M][D].
+    """
+    call = Call("kiln_moe", "kiln_moe_args", x=x, gate_up=gate_up, down=down, gate_up_bias=gate_up_bias, down_bias=down_bias,
+                logits=logits, correction=correction, experts=experts, weights=weights, shared_gate_up=shared_gate_up,
+                shared_down=shared_down, residual=residual)
+    out = call.output("out", out, call.extents("x", 2), call.type_of("x"))
+    call.set(top_k=top_k, routing=_routing(sigmoid, renormalise, scale, groups, top_groups, group_scores),
+             activation=_choice("activation", activation, _MOE_ACTIVATIONS), interleaved=interleaved, alpha=alpha, limit=limit)
+    call.run(stream)
+    return out
+
+
+# ---- products over blocks
+
+def block_sparse_gemm(a: Array, b: Array, mask: Array, c: Optional[Array] = None, *, block_m: int = 0, block_n: int = 0,
+                      block_k: int = 0, transpose_b: bool = False, type: Any = None, stream: Any = None) -> Any:
+    """c = a b over the blocks that a mask keeps: of block_m rows, block_n columns and block_k elements of the contraction (0: 128,
+    128 and 64).
+
+    a         bf16 or f16 [M][K]; b as a [K][N], with transpose_b [N][K]; type: of c: None: as a; or f32
+    mask      u8 or bool [M / block_m][N / block_n][K / block_k], each rounded up
+    Returns c [M][N].
+    """
+    call = Call("kiln_block_sparse_gemm", "kiln_block_sparse_gemm_args", a=a, b=b, mask=mask)
+    shape = call.extents("a", 1)[0], call.extents("b", 2)[0 if transpose_b else 1]
+    c = call.output("c", c, shape, type or call.type_of("a"))
+    call.set(block_m=block_m, block_n=block_n, block_k=block_k, transpose_b=transpose_b)
+    call.run(stream)
+    return c
+
+
+# ---- tokens from logits
+
+def topk(x: Array, k: int, values: Optional[Array] = None, indices: Optional[Array] = None, *, stream: Any = None) -> Any:
+    """The k largest elements of each row, the largest first, of equal ones the lowest columns; NaN is below every number.
+
+    x         bf16, f16 or f32 [M][N]; k up to 2048
+    Returns (values, indices): as x and i32 [M][k].
+    """
+    call = Call("kiln_topk", "kiln_topk_args", x=x)
+    rows = call.extents("x", 1)[0]
+    values = call.output("values", values, (rows, k), call.type_of("x"))
+    indices = call.output("indices", indices, (rows, k), "i32")
+    call.run(stream)
+    return values, indices
+
+
+def sample(logits: Array, tokens: Optional[Array] = None, *, temperatures: Optional[Array] = None,
+           top_k: Optional[Array] = None, top_p: Optional[Array] = None, min_p: Optional[Array] = None,
+           seeds: Optional[Array] = None, steps: Optional[Array] = None, probabilities: Optional[Array] = None,
+           logprobs: Optional[Array] = None, distribution: Optional[Array] = None, stream: Any = None) -> Any:
+    """A token of each row of logits: drawn where there are seeds, else the most probable.
+
+    logits    bf16, f16 or f32 [M][V], V up to 262144
+    temperatures f32 [M]; None: 1. Not above 0: the most probable token; top_k i32 [M], 0: all; top_p f32 [M]; min_p f32 [M]
+    seeds     i64 [M], steps i64 [M]: how many draws of a seed came before; None: 0
+    Returns tokens, i32 [M]. probabilities f32 [M] (of the token among the candidates), logprobs f32 [M] (among all) and
+    distribution f32 [M][V] are written where they are given.
+    """
+    call = Call("kiln_sample", "kiln_sample_args", logits=logits, temperatures=temperatures, top_k=top_k, top_p=top_p,
+                min_p=min_p, seeds=seeds, steps=steps)
+    tokens = call.output("tokens", tokens, call.extents("logits", 1), "i32")
+    for name, given in (("probabilities", probabilities), ("logprobs", logprobs), ("distribution", distribution)):
+        if given is not None:
+            call.output(name, given, (), None)
+    call.run(stream)
+    return tokens

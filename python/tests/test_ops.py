@@ -346,11 +346,53 @@ class Small(unittest.TestCase):
 
 
 
+class Experts(unittest.TestCase):
+    def test_a_layer_is_its_parts(self):
+        m, d, f, e, k = 9, 64, 32, 4, 2
+        x, gate_up, down = (normal(*shape).astype("f2") for shape in ((m, d), (e, 2 * f, d), (e, d, f)))
+        gate_up *= 0.1
+        logits = normal(m, e)
+        experts, weights = ops.moe_route(logits, k, renormalise=True)
+        order = np.argsort(-logits, 1)[:, :k]
+        np.testing.assert_array_equal(experts, order)
+        near(weights, softmax(np.take_along_axis(logits, order, 1)))
+        tokens, places, offsets, rows = ops.moe_permute(experts, e, x)
+        np.testing.assert_array_equal(offsets, np.concatenate([[0], np.cumsum(np.bincount(experts.ravel(), minlength=e))]))
+        np.testing.assert_array_equal(rows, x[tokens])
+        both = ops.grouped_gemm(rows, gate_up, offsets=offsets, transpose_b=True)
+        gate, up = (both[:, i * f:(i + 1) * f].astype("f4") for i in (0, 1))
+        hidden = (gate / (1 + np.exp(-gate)) * up).astype("f2")
+        y = ops.moe_unpermute(ops.grouped_gemm(hidden, down, offsets=offsets, transpose_b=True), places, weights=weights)
+        near(ops.moe(x, gate_up, down, logits, top_k=k, renormalise=True), y, 1e-2)
+        near(ops.moe(x, gate_up, down, experts=experts, weights=weights), y, 1e-2)
+        db = ops.grouped_gemm_weights(rows, hidden, offsets, type="f32")
+        near(db[1], rows[offsets[1]:offsets[2]].astype("f4").T @ hidden[offsets[1]:offsets[2]].astype("f4"), 1e-3)
+
+    def test_products_over_blocks(self):
+        a, b, mask = normal(48, 64).astype("f2"), normal(64, 32).astype("f2"), np.array([[[1, 0]], [[0, 1]], [[0, 0]]], "u1")
+        c = ops.block_sparse_gemm(a, b, mask, block_m=16, block_n=32, block_k=32)
+        near(c[:16], a[:16, :32].astype("f4") @ b[:32], 2e-2), near(c[16:32], a[16:32, 32:].astype("f4") @ b[32:], 2e-2)
+        self.assertFalse(c[32:].any())
+
+    def test_tokens(self):
+        logits = normal(5, 200)
+        values, indices = ops.topk(logits, 7)
+        np.testing.assert_array_equal(indices, np.argsort(-logits, 1)[:, :7])
+        np.testing.assert_array_equal(values, np.take_along_axis(logits, indices, 1))
+        np.testing.assert_array_equal(ops.sample(logits), indices[:, 0])
+        all_, own = np.zeros((5, 200), "f4"), np.zeros(5, "f4")
+        tokens = ops.sample(logits, top_k=np.full(5, 3, "i4"), seeds=np.arange(5), distribution=all_, probabilities=own)
+        near(np.take_along_axis(all_, indices[:, :3], 1), softmax(values[:, :3]))
+        near(all_[np.arange(5), tokens], own)
+        self.assertTrue(all(t in row[:3] for t, row in zip(tokens, indices)))
+
+
 class Structs(unittest.TestCase):
     """Each struct has the fields that its header says, in that order."""
 
     KINDS = {"int64_t": "i", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_precision": "e", "kiln_rotary_style": "e",
-             "void *": "p", "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l"}
+             "void *": "p", "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l",
+             "const kiln_moe_routing *": "m", "kiln_moe_activation": "e"}
 
     def spelled(self, kind, name):
         if kind == "const kiln_tensor *":
@@ -374,7 +416,7 @@ class Structs(unittest.TestCase):
                  if name != "kiln_mla_plan"}
         missing = []
         for name, fields in found.items():
-            ours = {"kiln_rotary": _calls.ROTARY, "kiln_mla_shape": _calls.MLA_SHAPE}.get(name)
+            ours = {"kiln_rotary": _calls.ROTARY, "kiln_mla_shape": _calls.MLA_SHAPE, "kiln_moe_routing": _calls.MOE_ROUTING}.get(name)
             if ours is None:
                 self.assertEqual(fields.pop(0), "struct_size:z")
                 ours = _calls.STRUCTS.get(name)

@@ -97,10 +97,25 @@ static bool tensor_fits(Checker *cx, const Param *param, const Ex *ex, const Ent
     return false;
 }
 
-static bool tensor_argument(Planner *plan, const Param *param, const Ex *ex, OperatorArg *arg, Entity **used)
+// Of `c ? X : none`, whose condition is known when it is built, the side that it chooses.
+static const Ex *chosen_argument(Checker *cx, const Ex *ex)
+{
+    while (ex->kind == EX_SELECT) {
+        const Expr *const cond = check_condition(cx, ex->select.cond);
+        bool known;
+        if (!cond) return NULL;
+        if (!is_const_bool(cond, &known)) break;
+        ex = known ? ex->select.a : ex->select.b;
+    }
+    return ex;
+}
+
+static bool tensor_argument(Planner *plan, const Param *param, const Ex *written, OperatorArg *arg, Entity **used)
 {
     Checker *const cx = plan->cx;
     *arg = (OperatorArg){ .param = -1, .temp = -1 };
+    const Ex *const ex = chosen_argument(cx, written);
+    if (!ex) return false;
     if (ex->kind == EX_NONE) {
         arg->none = true;
         return param->optional || check_error(cx, ex->span, "'%s' is not optional", param->name);

@@ -1,146 +1,53 @@
 // SPDX-License-Identifier: MIT
 // recurrent.c - the operators of kiln/ops/recurrent.h over kernels/linear.
-#include "kiln/ops/recurrent.h"
-#include "ops/call.h"
-
-#include <inttypes.h>
-#include <math.h>
-
-enum {
-    SIZE_MOST = 256,   // of keys and values, and of a row of Mamba-2's state
-    SIZE_STEP = 16,    // their divisor
-    STEP_TOKENS = 16,  // of a step: its kernel is made for their number
-    FILTER_TOKENS = 8, // of a convolution
-};
-
-static const char *name_of(const kiln_tensor *tensor) { return kiln_type_name(tensor->type); }
-
-// f32, or the type of `first`.
-static unsigned same_or_f32(const kiln_tensor *first)
-{
-    const bool is_known = first && (unsigned)first->type <= KILN_BOOL;
-    return (is_known ? TYPES_FLOAT & 1U << first->type : TYPES_FLOAT) | 1U << KILN_F32;
-}
-
-static kiln_status check_size(const Call *call, const char *letter, int divisor)
-{
-    const int64_t size = call_extent(call, letter);
-    return size >= divisor && size <= SIZE_MOST && size % divisor == 0
-               ? KILN_OK
-               : call_fail(call, KILN_UNSUPPORTED, "size %s is %" PRId64 ", expected a multiple of %d up to %d", letter,
-                           size, divisor, SIZE_MOST);
-}
-
-static kiln_status check_count(const Call *call, const char *letter, const char *tensor, int64_t least, int64_t most)
-{
-    const int64_t n = call_extent(call, letter);
-    return n >= least && n <= most
-               ? KILN_OK
-               : call_fail(call, KILN_UNSUPPORTED, "'%s' has %s = %" PRId64 ", expected %" PRId64 " to %" PRId64,
-                           tensor, letter, n, least, most);
-}
-
-// H value heads in groups: how many share a key head.
-static kiln_status check_groups(const Call *call, const char *groups, const char *heads_of, const char *groups_of)
-{
-    const int64_t H = call_extent(call, "H"), G = call_extent(call, groups);
-    kiln_status status = check_count(call, "H", heads_of, 1, INT32_MAX);
-    if (!status) status = check_count(call, groups, groups_of, 1, INT32_MAX);
-    if (status) return status;
-    return H % G == 0 ? KILN_OK
-                      : call_fail(call, KILN_BAD_SHAPE,
-                                  "%" PRId64 " heads (of '%s') are not a multiple of %" PRId64 " (of '%s')", H,
-                                  heads_of, G, groups_of);
-}
-
-static int group_of(const Call *call, const char *groups)
-{
-    return (int)(call_extent(call, "H") / call_extent(call, groups));
-}
-
-static kiln_status check_attention(const Call *call, const double *given, double *scale)
-{
-    kiln_status status = check_size(call, "DK", SIZE_STEP);
-    if (!status) status = check_size(call, "DV", SIZE_STEP);
-    if (!status) status = check_groups(call, "HK", "v", "k");
-    if (!status) status = call_scale(call, given, 1 / sqrt((double)call_extent(call, "DK")), scale);
-    return status;
-}
-
-// ---- whole sequences
-
-// The states of a call: f32 or T, both the same.
-typedef struct States {
-    const kiln_tensor *any;  // one of them; NULL: there is none
-    unsigned initial, final; // types
-} States;
-
-static States states_of(const kiln_tensor *first, const kiln_tensor *initial, const kiln_tensor *final)
-{
-    const unsigned types = same_or_f32(first);
-    const bool is_known = initial && (unsigned)initial->type <= KILN_BOOL && types >> initial->type & 1;
-    return (States){ initial ? initial : final, types, is_known ? 1U << initial->type : types };
-}
-
-static const char *state_type(const States *states) { return states->any ? name_of(states->any) : "f32"; }
-
-// Packed sequences are a batch of one.
-static void bind_batch(Call *call, const kiln_tensor *offsets)
-{
-    if (offsets) call_bind(call, "B", 1, "offsets");
-}
-
-// Tensor i of the call.
-static kiln_status check_offsets(const Call *call, kiln_stream *stream, int i)
-{
-    return call_check_offsets(call, stream, i, call_extent(call, "S"), INT32_MAX);
-}
-
-static kiln_status run_whole(Call *call, kiln_stream *stream, int offsets, void *workspace, size_t bytes)
-{
-    kiln_status status = call->tensors[offsets] ? call_room(call, bytes) : KILN_OK;
-    if (!status) status = check_offsets(call, stream, offsets);
-    return status ? status : call_run(call, stream, workspace, bytes);
-}
-
-static kiln_status size_whole(Call *call, int offsets, size_t *bytes)
-{
-    const kiln_status status = check_offsets(call, NULL, offsets);
-    return status ? status : call_size(call, bytes);
-}
+#include "ops/recurrent_call.h"
 
 // ---- gated delta net
 
-enum { GDN_OFFSETS = 5 };
+enum { GDN_OFFSETS = 5, WHOLE_TENSORS = 9, WHOLE_MORE = 3 };
+
+// Tensors of whole sequences of both: `own` is beta or decay; `more` follow the others.
+static kiln_status check_whole(Call *call, const kiln_gdn_args *a, const States *states, Want gates, Want own,
+                               const Want *more, int n_more, double *scale)
+{
+    const char *const shape = a->offsets ? "[N][H][DK][DV]" : "[B][H][DK][DV]";
+    // clang-format off
+    Want wants[WHOLE_TENSORS + WHOLE_MORE] = {
+        { IN,           "q",              a->q,              TYPES_FLOAT,     "Q[B][S][HK][DK]" },
+        { IN,           "k",              a->k,              0,               "K[B][S][HK][DK]" },
+        { IN,           "v",              a->v,              0,               "V[B][S][H][DV]" },
+        gates,
+        own,
+        { IN_OPTIONAL,  "offsets",        a->offsets,        1 << KILN_I32,   "[N + 1]" },
+        { IN_OPTIONAL,  "initial_states", a->initial_states, states->initial, shape },
+        { OUT,          "out",            a->out,            0,               "O[B][S][H][DV]" },
+        { OUT_OPTIONAL, "final_states",   a->final_states,   states->final,   shape },
+    };
+    // clang-format on
+    static_assert(GDN_OFFSETS == 5, "its place in the table");
+    assert(n_more <= WHOLE_MORE && "there is room");
+    for (int i = 0; i < n_more; i++) wants[WHOLE_TENSORS + i] = more[i];
+    bind_batch(call, a->offsets);
+    const kiln_status status =
+        call_check(call, wants, WHOLE_TENSORS + n_more, "workspace", a->workspace, a->workspace_bytes);
+    return status ? status : check_attention(call, a->scale, scale);
+}
 
 static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
 {
     double scale;
+    const bool by_channel = is_by_channel(a->gates);
     const States states = states_of(a->q, a->initial_states, a->final_states);
-    const char *const shape = a->offsets ? "[N][H][DK][DV]" : "[B][H][DK][DV]";
-    // clang-format off
-    const Want wants[] = {
-        { IN,           "q",              a->q,              TYPES_FLOAT,       "Q[B][S][HK][DK]" },
-        { IN,           "k",              a->k,              0,                 "K[B][S][HK][DK]" },
-        { IN,           "v",              a->v,              0,                 "V[B][S][H][DV]" },
-        { IN,           "gates",          a->gates,          1 << KILN_F32,     "[B][S][H]" },
-        { IN,           "beta",           a->beta,           same_or_f32(a->q), "[B][S][H]" },
-        { IN_OPTIONAL,  "offsets",        a->offsets,        1 << KILN_I32,     "[N + 1]" },
-        { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial,    shape },
-        { OUT,          "out",            a->out,            0,                 "O[B][S][H][DV]" },
-        { OUT_OPTIONAL, "final_states",   a->final_states,   states.final,      shape },
-    };
-    // clang-format on
-    static_assert(GDN_OFFSETS == 5, "its place in the table");
-    bind_batch(call, a->offsets);
-    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_attention(call, a->scale, &scale);
+    const Want gates = { IN, "gates", a->gates, 1 << KILN_F32, by_channel ? "[B][S][H][DK]" : "[B][S][H]" };
+    const Want beta = { IN, "beta", a->beta, same_or_f32(a->q), "[B][S][H]" };
+    kiln_status status = check_whole(call, a, &states, gates, beta, NULL, 0, &scale);
     if (!status)
-        status =
-            call_kernel(call, "linear/gdn.tile", "gdn_forward", "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s",
-                        name_of(a->q), name_of(a->beta), state_type(&states), (int)call_extent(call, "DK"),
-                        (int)call_extent(call, "DV"), group_of(call, "HK"), yes(a->normalize),
-                        LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
+        status = call_kernel(call, by_channel ? "linear/kda.tile" : "linear/gdn.tile",
+                             by_channel ? "kda_forward" : "gdn_forward",
+                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s", name_of(a->q), name_of(a->beta),
+                             state_type(&states), (int)call_extent(call, "DK"), (int)call_extent(call, "DV"),
+                             group_of(call, "HK"), yes(a->normalize), LACKS(a->offsets, "Offset"),
+                             LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -163,36 +70,44 @@ kiln_status kiln_gdn_forward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_
 
 // ---- linear attention
 
-enum { LINEAR_OFFSETS = 5 };
-
 static kiln_status prepare_linear(Call *call, const kiln_linear_attention_args *a)
 {
     double scale;
     const States states = states_of(a->q, a->initial_states, a->final_states);
-    const char *const shape = a->offsets ? "[N][H][DK][DV]" : "[B][H][DK][DV]";
-    // clang-format off
-    const Want wants[] = {
-        { IN,           "q",              a->q,              TYPES_FLOAT,    "Q[B][S][HK][DK]" },
-        { IN,           "k",              a->k,              0,              "K[B][S][HK][DK]" },
-        { IN,           "v",              a->v,              0,              "V[B][S][H][DV]" },
-        { IN_OPTIONAL,  "gates",          a->gates,          1 << KILN_F32,  "[B][S][H]" },
-        { IN_OPTIONAL,  "decay",          a->decay,          1 << KILN_F32,  "[H]" },
-        { IN_OPTIONAL,  "offsets",        a->offsets,        1 << KILN_I32,  "[N + 1]" },
-        { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial, shape },
-        { OUT,          "out",            a->out,            0,              "O[B][S][H][DV]" },
-        { OUT_OPTIONAL, "final_states",   a->final_states,   states.final,   shape },
-    };
-    // clang-format on
-    static_assert(LINEAR_OFFSETS == 5, "its place in the table");
-    bind_batch(call, a->offsets);
-    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_attention(call, a->scale, &scale);
+    const kiln_tensor *const lost = a->initial_keys ? a->initial_keys : a->final_keys ? a->final_keys : a->norm;
+    const char *const shape = a->offsets ? "[N][H][DK]" : "[B][H][DK]";
+    const Want gates = { IN_OPTIONAL, "gates", a->gates, 1 << KILN_F32, "[B][S][H]" };
+    const Want decay = { IN_OPTIONAL, "decay", a->decay, 1 << KILN_F32, "[H]" };
+    const Want more[WHOLE_MORE] = { { IN_OPTIONAL, "initial_keys", a->initial_keys, 1 << KILN_F32, shape },
+                                    { OUT_OPTIONAL, "final_keys", a->final_keys, 1 << KILN_F32, shape },
+                                    { OUT_OPTIONAL, "norm", a->norm, 1 << KILN_F32, "[B][S][H]" } };
+    if (lost && !a->normalize)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, and 'normalize' is false",
+                         lost == a->initial_keys ? "initial_keys"
+                         : lost == a->final_keys ? "final_keys"
+                                                 : "norm");
+    kiln_status status = check_whole(call,
+                                     &(kiln_gdn_args){ .q = a->q,
+                                                       .k = a->k,
+                                                       .v = a->v,
+                                                       .gates = a->gates,
+                                                       .offsets = a->offsets,
+                                                       .initial_states = a->initial_states,
+                                                       .out = a->out,
+                                                       .final_states = a->final_states,
+                                                       .scale = a->scale,
+                                                       .workspace = a->workspace,
+                                                       .workspace_bytes = a->workspace_bytes },
+                                     &states, gates, decay, more, a->normalize ? WHOLE_MORE : 0, &scale);
     if (!status)
-        status = call_kernel(call, "linear/linear_attention.tile", "linear_attention",
-                             "T=%s, TS=%s, DK=%d, DV=%d, G=%d%s%s%s%s%s", name_of(a->q), state_type(&states),
-                             (int)call_extent(call, "DK"), (int)call_extent(call, "DV"), group_of(call, "HK"),
-                             LACKS(a->gates, "Gi"), LACKS(a->decay, "Decay"), LACKS(a->offsets, "Offset"),
-                             LACKS(a->initial_states, "H0"), LACKS(a->final_states, "HT"));
+        status = call_kernel(
+            call, a->normalize ? "linear/linear_attention_backward.tile" : "linear/linear_attention.tile",
+            a->normalize ? "linear_attention_normalized" : "linear_attention",
+            "T=%s, TS=%s, DK=%d, DV=%d, G=%d%s%s%s%s%s%s%s%s", name_of(a->q), state_type(&states),
+            (int)call_extent(call, "DK"), (int)call_extent(call, "DV"), group_of(call, "HK"), LACKS(a->gates, "Gi"),
+            LACKS(a->decay, "Decay"), LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "H0"),
+            LACKS(a->final_states, "HT"), a->normalize ? LACKS(a->initial_keys, "Z0") : "",
+            a->normalize ? LACKS(a->final_keys, "ZT") : "", a->normalize ? LACKS(a->norm, "Norm") : "");
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -204,7 +119,7 @@ kiln_status kiln_linear_attention_forward_workspace_size(kiln_ops *ops, const ki
     kiln_status status =
         call_begin_sizing(&call, "kiln_linear_attention_forward_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_linear(&call, a);
-    return status ? status : size_whole(&call, LINEAR_OFFSETS, bytes);
+    return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
 }
 
 kiln_status kiln_linear_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_args *a)
@@ -212,7 +127,7 @@ kiln_status kiln_linear_attention_forward(kiln_ops *ops, kiln_stream *stream, co
     Call call;
     kiln_status status = call_begin(&call, "kiln_linear_attention_forward", ops, a, sizeof *a);
     if (!status) status = prepare_linear(&call, a);
-    return status ? status : run_whole(&call, stream, LINEAR_OFFSETS, a->workspace, a->workspace_bytes);
+    return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
 // ---- steps of both
@@ -250,11 +165,43 @@ static kiln_status step(Call *call, kiln_stream *stream, const kiln_gdn_step_arg
     return call_run(call, stream, NULL, 0);
 }
 
+// With a gate for each channel.
+static kiln_status step_by_channel(Call *call, kiln_stream *stream, const kiln_gdn_step_args *a)
+{
+    double scale;
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "q",      a->q,      TYPES_FLOAT,       "Q[B][R][HK][DK]" },
+        { IN,          "k",      a->k,      0,                 "K[B][R][HK][DK]" },
+        { IN,          "v",      a->v,      0,                 "V[B][R][H][DV]" },
+        { IN,          "gates",  a->gates,  1 << KILN_F32,     "[B][R][H][DK]" },
+        { IN,          "beta",   a->beta,   same_or_f32(a->q), "[B][R][H]" },
+        { IN_OPTIONAL, "from",   a->from,   1 << KILN_I32,     "[B]" },
+        { IN_OPTIONAL, "to",     a->to,     1 << KILN_I32,     "[B][R]" },
+        { OUT,         "states", a->states, same_or_f32(a->q), "[M][H][DK][DV]" },
+        { OUT,         "out",    a->out,    0,                 "O[B][R][H][DV]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_attention(call, a->scale, &scale);
+    if (!status) status = check_count(call, "R", "q", 1, STEP_TOKENS);
+    if (!status)
+        status = call_kernel(call, "linear/kda.tile", "kda_step",
+                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, R=%d, NORM=%s%s%s", name_of(a->q),
+                             name_of(a->beta), name_of(a->states), (int)call_extent(call, "DK"),
+                             (int)call_extent(call, "DV"), group_of(call, "HK"), (int)call_extent(call, "R"),
+                             yes(a->normalize), LACKS(a->from, "From"), LACKS(a->to, "To"));
+    if (status) return status;
+    call_add(call, KILN_FLOAT(scale));
+    return call_run(call, stream, NULL, 0);
+}
+
 kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *a)
 {
     Call call;
     const kiln_status status = call_begin(&call, "kiln_gdn_step", ops, a, sizeof *a);
-    return status ? status : step(&call, stream, a, NULL, true);
+    if (status) return status;
+    return is_by_channel(a->gates) ? step_by_channel(&call, stream, a) : step(&call, stream, a, NULL, true);
 }
 
 kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *a)
@@ -277,23 +224,12 @@ kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const
 
 // ---- Mamba-2
 
-// Whole sequences: what the shared memory of a multiprocessor holds.
-static kiln_status check_state(const Call *call, const kiln_tensor *x)
-{
-    const int64_t P = call_extent(call, "P"), N = call_extent(call, "N");
-    const bool is_f32 = x->type == KILN_F32;
-    const bool is_power = P == 16 || P == 32 || P == 64 || P == 128;
-    return is_power && (!is_f32 || N <= SIZE_MOST / 2) && P * N <= (is_f32 ? 8192 : 16384)
-               ? KILN_OK
-               : call_fail(call, KILN_UNSUPPORTED,
-                           "states of P = %" PRId64 " by N = %" PRId64
-                           ", expected P = 16, 32, 64 or 128, N at most %d and P * N at most %d",
-                           P, N, is_f32 ? SIZE_MOST / 2 : SIZE_MOST, is_f32 ? 8192 : 16384);
-}
+enum { MAMBA2_OFFSETS = 7 };
 
 static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
 {
     const States states = states_of(a->x, a->initial_states, a->final_states);
+    const char *const shape = a->offsets ? "[E][H][P][N]" : "[B][H][P][N]";
     // clang-format off
     const Want wants[] = {
         { IN,           "x",              a->x,              TYPES_FLOAT,    "U[B][S][H][P]" },
@@ -303,21 +239,24 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
         { IN,           "c",              a->c,              0,              "C[B][S][G][N]" },
         { IN_OPTIONAL,  "skip",           a->skip,           1 << KILN_F32,  "[H]" },
         { IN_OPTIONAL,  "dt_bias",        a->dt_bias,        1 << KILN_F32,  "[H]" },
-        { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial, "[B][H][P][N]" },
+        { IN_OPTIONAL,  "offsets",        a->offsets,        1 << KILN_I32,  "[E + 1]" },
+        { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial, shape },
         { OUT,          "out",            a->out,            0,              "Y[B][S][H][P]" },
-        { OUT_OPTIONAL, "final_states",   a->final_states,   states.final,   "[B][H][P][N]" },
+        { OUT_OPTIONAL, "final_states",   a->final_states,   states.final,   shape },
     };
     // clang-format on
+    static_assert(MAMBA2_OFFSETS == 7, "its place in the table");
+    bind_batch(call, a->offsets);
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_size(call, "N", SIZE_STEP);
     if (!status) status = check_groups(call, "G", "x", "b");
     if (!status) status = check_state(call, a->x);
     if (status) return status;
     return call_kernel(call, "linear/mamba2.tile", "mamba2_forward",
-                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s", name_of(a->x), state_type(&states),
+                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s%s", name_of(a->x), state_type(&states),
                        (int)call_extent(call, "P"), (int)call_extent(call, "N"), group_of(call, "G"), yes(!a->plain_dt),
-                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->initial_states, "Init"),
-                       LACKS(a->final_states, "Last"));
+                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->offsets, "Offset"),
+                       LACKS(a->initial_states, "Init"), LACKS(a->final_states, "Last"));
 }
 
 kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *a, size_t *bytes)
@@ -325,7 +264,7 @@ kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_
     Call call;
     kiln_status status = call_begin_sizing(&call, "kiln_mamba2_forward_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_mamba2(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return status ? status : size_whole(&call, MAMBA2_OFFSETS, bytes);
 }
 
 kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_args *a)
@@ -333,7 +272,7 @@ kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_m
     Call call;
     kiln_status status = call_begin(&call, "kiln_mamba2_forward", ops, a, sizeof *a);
     if (!status) status = prepare_mamba2(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return status ? status : run_whole(&call, stream, MAMBA2_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
 static kiln_status check_mamba2_step(Call *call, const kiln_mamba2_step_args *a)
@@ -377,19 +316,6 @@ kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamb
 }
 
 // ---- causal convolution
-
-// A state has one token less than a filter, whose size is `filter`'s.
-static kiln_status check_filter(Call *call, const kiln_tensor *filter, kiln_activation activation)
-{
-    const int64_t tokens = filter && filter->rank == 2 ? filter->shape[1] : 2; // else call_check says what is wrong
-    const kiln_status status = call_activation(call, (int)activation);
-    if (status) return status;
-    if (tokens < 2 || tokens > FILTER_TOKENS)
-        return call_fail(call, KILN_UNSUPPORTED, "'filter' has W = %" PRId64 ", expected 2 to %d", tokens,
-                         FILTER_TOKENS);
-    call_bind(call, "W - 1", tokens - 1, "filter");
-    return KILN_OK;
-}
 
 static kiln_status check_conv(Call *call, const kiln_causal_conv_args *a, const States *states)
 {

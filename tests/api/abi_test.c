@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 // abi_test.c - what programs built apart from the library rely on: its version, the sizes of argument structs, DLPack's structs.
 #include <kiln/ops/attention.h>
+#include <kiln/ops/block_sparse.h>
 #include <kiln/ops/decode.h>
 #include <kiln/ops/deepseek.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
+#include <kiln/ops/moe.h>
 #include <kiln/ops/nn.h>
 #include <kiln/ops/nsa.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
+#include <kiln/ops/sampling.h>
 #include <kiln/ops/sparse.h>
 
 #include <setjmp.h>
@@ -149,15 +152,39 @@ static void sizes_of_recurrent_arguments(void **state)
 {
     CHECK_CALL(kiln_gdn_args, kiln_gdn_forward);
     CHECK_CALL(kiln_gdn_step_args, kiln_gdn_step);
+    CHECK_CALL(kiln_gdn_backward_args, kiln_gdn_backward);
     CHECK_CALL(kiln_linear_attention_args, kiln_linear_attention_forward);
     CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
     CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);
     CHECK_CALL(kiln_mamba2_step_args, kiln_mamba2_step);
+    CHECK_CALL(kiln_linear_attention_backward_args, kiln_linear_attention_backward);
+    CHECK_CALL(kiln_mamba2_backward_args, kiln_mamba2_backward);
     CHECK_CALL(kiln_causal_conv_args, kiln_causal_conv);
     CHECK_CALL(kiln_causal_conv_step_args, kiln_causal_conv_step);
+    CHECK_CALL(kiln_causal_conv_backward_args, kiln_causal_conv_backward);
     CHECK_WORKSPACE(kiln_gdn_args, kiln_gdn_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_gdn_backward_args, kiln_gdn_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_causal_conv_backward_args, kiln_causal_conv_backward_workspace_size);
     CHECK_WORKSPACE(kiln_mamba2_args, kiln_mamba2_forward_workspace_size);
     CHECK_WORKSPACE(kiln_linear_attention_args, kiln_linear_attention_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_linear_attention_backward_args, kiln_linear_attention_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_mamba2_backward_args, kiln_mamba2_backward_workspace_size);
+}
+
+static void sizes_of_expert_arguments(void **state)
+{
+    CHECK_CALL(kiln_moe_route_args, kiln_moe_route);
+    CHECK_CALL(kiln_moe_permute_args, kiln_moe_permute);
+    CHECK_CALL(kiln_moe_unpermute_args, kiln_moe_unpermute);
+    CHECK_CALL(kiln_grouped_gemm_args, kiln_grouped_gemm);
+    CHECK_CALL(kiln_grouped_gemm_weights_args, kiln_grouped_gemm_weights);
+    CHECK_CALL(kiln_moe_args, kiln_moe);
+    CHECK_CALL(kiln_block_sparse_gemm_args, kiln_block_sparse_gemm);
+    CHECK_CALL(kiln_topk_args, kiln_topk);
+    CHECK_CALL(kiln_sample_args, kiln_sample);
+    CHECK_WORKSPACE(kiln_grouped_gemm_args, kiln_grouped_gemm_workspace_size);
+    CHECK_WORKSPACE(kiln_moe_args, kiln_moe_workspace_size);
+    CHECK_WORKSPACE(kiln_topk_args, kiln_topk_workspace_size);
 }
 
 static void sizes_of_native_sparse_arguments(void **state)
@@ -319,6 +346,7 @@ int main(void)
         cmocka_unit_test(sizes_of_small_operators_arguments),
         cmocka_unit_test(sizes_of_recurrent_arguments),
         cmocka_unit_test(sizes_of_native_sparse_arguments),
+        cmocka_unit_test(sizes_of_expert_arguments),
         cmocka_unit_test(sizes_of_build_options),
         cmocka_unit_test(versioned_there_and_back),
         cmocka_unit_test(versions_and_flags_of_dlpack),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.h - ready-made operators: what they share. The operators are in the other headers of kiln/ops: attention.h, decode.h,
- * deepseek.h, gemm.h, mla.h, moe.h, nn.h, nsa.h, paged.h, quant.h, recurrent.h, sampling.h and sparse.h.
+/* ops.h - ready-made operators: what they share. The operators are in the other headers of kiln/ops: attention.h,
+ * block_sparse.h, decode.h, deepseek.h, gemm.h, mla.h, moe.h, nn.h, nsa.h, paged.h, quant.h, recurrent.h, sampling.h and sparse.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
  *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);

@@ -3,6 +3,7 @@
  * and the short causal convolution in front of them. Sequences whole, packed or not, and token by token.
  *
  *     gated delta net     X = exp(g) X;  X = X + k^T beta (v - k X);  o = scale q X
+ *     Kimi delta attention: the same with a gate for each channel of a key, diag(exp(g)) X
  *     linear attention    X = exp(g) X + k^T v;                       o = scale q X
  *
  * The state X is DK x DV; q, k, v and o are rows of a token and head. g is a natural logarithm, at most 0.
@@ -35,14 +36,15 @@
 extern "C" {
 #endif
 
-/* ---- gated delta net: in chunks of 64 tokens; the recurrence for k of length 1, that of `normalize`, stays bounded */
+/* ---- gated delta net, and Kimi delta attention, whose gates have one dimension more: in chunks of 64 tokens or fewer; the
+ * recurrence for k of length 1, that of `normalize`, stays bounded */
 
 typedef struct kiln_gdn_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   T [B][S][HK][DK] */
     const kiln_tensor *k;            /* in   T [B][S][HK][DK] */
     const kiln_tensor *v;            /* in   T [B][S][H][DV] */
-    const kiln_tensor *gates;        /* in   f32 [B][S][H]: g. Below -40, -infinity too, it counts as -40 */
+    const kiln_tensor *gates;        /* in   f32 [B][S][H] or [B][S][H][DK]: g. Below -40, -infinity too, it counts as -40 */
     const kiln_tensor *beta;         /* in   T or f32 [B][S][H] */
     const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
     const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]: the states before the first token; NULL: 0 */
@@ -62,7 +64,7 @@ typedef struct kiln_gdn_step_args {
     const kiln_tensor *q;            /* in   T [B][R][HK][DK], R from 1 to 16 */
     const kiln_tensor *k;            /* in   T [B][R][HK][DK] */
     const kiln_tensor *v;            /* in   T [B][R][H][DV] */
-    const kiln_tensor *gates;        /* in   f32 [B][R][H] */
+    const kiln_tensor *gates;        /* in   f32 [B][R][H] or [B][R][H][DK] */
     const kiln_tensor *beta;         /* in   T or f32 [B][R][H] */
     const kiln_tensor *from;         /* in   i32 [B]; NULL: b */
     const kiln_tensor *to;           /* in   i32 [B][R]; NULL: in place */
@@ -74,8 +76,38 @@ typedef struct kiln_gdn_step_args {
 
 KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *args);
 
+/* Gradients, from those of `out` and of the final states. The forward pass leaves nothing but its inputs: what it computed is
+ * computed again. The gradient of a gate below -40 is 0. The workspace holds, for each chunk, two states of T, and for each token
+ * and head about 3 DK + 4 DV + 64 elements of T; with gates for each channel, in chunks of 32 or 16 tokens, 6 DK + 3 DV + 96. States and their gradients are of one type. */
+typedef struct kiln_gdn_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   T [B][S][HK][DK], of the forward pass, as all down to initial_states */
+    const kiln_tensor *k;            /* in   T [B][S][HK][DK] */
+    const kiln_tensor *v;            /* in   T [B][S][H][DV] */
+    const kiln_tensor *gates;        /* in   f32 [B][S][H] or [B][S][H][DK] */
+    const kiln_tensor *beta;         /* in   T or f32 [B][S][H] */
+    const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
+    const kiln_tensor *dout;         /* in   T [B][S][H][DV] */
+    const kiln_tensor *dfinal_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
+    const kiln_tensor *dq;           /* out  T [B][S][HK][DK]: summed over the heads of a group, as dk */
+    const kiln_tensor *dk;           /* out  T [B][S][HK][DK] */
+    const kiln_tensor *dv;           /* out  T [B][S][H][DV] */
+    const kiln_tensor *dgates;       /* out  f32, of gates' shape */
+    const kiln_tensor *dbeta;        /* out  [B][S][H], of beta's type */
+    const kiln_tensor *dinitial_states; /* out  f32 or T [N][H][DK][DV]; NULL: not wanted */
+    bool    normalize;               /* as in the forward pass, as scale */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
+    void   *workspace;               /* kiln_gdn_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_gdn_backward_args;
+
+KILN_API kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_gdn_backward_args *args, size_t *bytes);
+KILN_API kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *args);
+
 /* ---- linear attention; with decay log1p(-2^(-5 - head)), made in f64, retention; with gates their gated kind.
- * g = gates + decay; below -40 it counts as -40 in whole sequences */
+ * g = gates + decay; below -40 it counts as -40 in whole sequences. Steps do not normalise: 16 columns more of v, the first
+ * of them ones, give 1/n for each row of the others */
 
 typedef struct kiln_linear_attention_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -88,6 +120,10 @@ typedef struct kiln_linear_attention_args {
     const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
     const kiln_tensor *out;          /* out  T [B][S][H][DV] */
     const kiln_tensor *final_states; /* out  f32 or T [N][H][DK][DV]; NULL: not wanted */
+    const kiln_tensor *initial_keys; /* in   f32 [N][H][DK]: Z before the first token, with `normalize`; NULL: 0 */
+    const kiln_tensor *final_keys;   /* out  f32 [N][H][DK]: Z after the last token, with `normalize`; NULL: not wanted */
+    const kiln_tensor *norm;         /* out  f32 [B][S][H]: n, which the gradients take, with `normalize`; NULL: not wanted */
+    bool    normalize;               /* out is multiplied by n = 1 / (scale q Z + 1e-10), Z = exp(g) Z + k */
     const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
     void   *workspace;               /* kiln_linear_attention_forward_workspace_size bytes */
     size_t  workspace_bytes;
@@ -116,7 +152,7 @@ KILN_API kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stre
 /* ---- Mamba-2: d = softplus(dt + dt_bias), X = exp(a d) X + d x^T b, out = X c + skip x
  *
  * Letters: P elements of a head, G groups (H is a multiple of G: head h has b and c of group h / (H / G)), N elements of a
- * state's row, not the number of sequences, which is B. Sequences are taken in chunks of 256 or 128 tokens. There P is 16, 32, 64
+ * state's row, not the number of sequences, which is E: without offsets, B. Sequences are taken in chunks of 256 or 128 tokens. There P is 16, 32, 64
  * or 128 and N a multiple of 16, P * N at most 16384; with T = f32 N is at most 128 and P * N at most 8192. In steps N is a
  * multiple of 8 up to 256. */
 
@@ -129,9 +165,10 @@ typedef struct kiln_mamba2_args {
     const kiln_tensor *c;            /* in   T [B][S][G][N] */
     const kiln_tensor *skip;         /* in   f32 [H]; NULL: 0 */
     const kiln_tensor *dt_bias;      /* in   f32 [H]; NULL: 0 */
-    const kiln_tensor *initial_states; /* in   f32 or T [B][H][P][N]; NULL: 0 */
+    const kiln_tensor *offsets;      /* in   i32 [E + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [E][H][P][N]; NULL: 0 */
     const kiln_tensor *out;          /* out  T [B][S][H][P] */
-    const kiln_tensor *final_states; /* out  f32 or T [B][H][P][N]; NULL: not wanted */
+    const kiln_tensor *final_states; /* out  f32 or T [E][H][P][N]; NULL: not wanted */
     bool    plain_dt;                /* d = dt + dt_bias */
     void   *workspace;               /* kiln_mamba2_forward_workspace_size bytes */
     size_t  workspace_bytes;
@@ -158,6 +195,74 @@ typedef struct kiln_mamba2_step_args {
 } kiln_mamba2_step_args;
 
 KILN_API kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_step_args *args);
+
+/* ---- gradients of linear attention and of Mamba-2, from those of `out` and of the final states
+ *
+ * Tensors down to the first gradient are those of the forward call, whose other outputs are not needed but where it says so:
+ * states between chunks are made again. Gradients of q, k, b and c are sums over the heads that share them. States and their
+ * gradients are f32 or T, those of a call the same. The workspaces hold two states of T for each chunk of 64 tokens. A gate
+ * below -40 counts as -40. */
+
+typedef struct kiln_linear_attention_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *q;            /* in   T [B][S][HK][DK] */
+    const kiln_tensor *k;            /* in   T [B][S][HK][DK] */
+    const kiln_tensor *v;            /* in   T [B][S][H][DV] */
+    const kiln_tensor *gates;        /* in   f32 [B][S][H]; NULL: 0 */
+    const kiln_tensor *decay;        /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
+    const kiln_tensor *initial_keys; /* in   f32 [N][H][DK]; NULL: 0 */
+    const kiln_tensor *out;          /* in   T [B][S][H][DV] of a normalised forward call; NULL: it was not */
+    const kiln_tensor *norm;         /* in   f32 [B][S][H], both or neither */
+    const kiln_tensor *dout;         /* in   T [B][S][H][DV] */
+    const kiln_tensor *dfinal_states; /* in   f32 or T [N][H][DK][DV]; NULL: 0 */
+    const kiln_tensor *dfinal_keys;  /* in   f32 [N][H][DK]; NULL: 0 */
+    const kiln_tensor *dq;           /* out  T [B][S][HK][DK] */
+    const kiln_tensor *dk;           /* out  T [B][S][HK][DK] */
+    const kiln_tensor *dv;           /* out  T [B][S][H][DV] */
+    const kiln_tensor *dgates;       /* out  f32 [B][S][H]; NULL: not wanted */
+    const kiln_tensor *ddecay;       /* out  f32 [H]; NULL: not wanted */
+    const kiln_tensor *dinitial_states; /* out  f32 or T [N][H][DK][DV]; NULL: not wanted */
+    const kiln_tensor *dinitial_keys; /* out  f32 [N][H][DK]; NULL: not wanted */
+    const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
+    void   *workspace;               /* kiln_linear_attention_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_linear_attention_backward_args;
+
+KILN_API kiln_status kiln_linear_attention_backward_workspace_size(kiln_ops *ops, const kiln_linear_attention_backward_args *args,
+                                                                   size_t *bytes);
+KILN_API kiln_status kiln_linear_attention_backward(kiln_ops *ops, kiln_stream *stream,
+                                                    const kiln_linear_attention_backward_args *args);
+
+typedef struct kiln_mamba2_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [B][S][H][P] */
+    const kiln_tensor *dt;           /* in   T [B][S][H] */
+    const kiln_tensor *a;            /* in   f32 [H], below 0 */
+    const kiln_tensor *b;            /* in   T [B][S][G][N] */
+    const kiln_tensor *c;            /* in   T [B][S][G][N] */
+    const kiln_tensor *skip;         /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *dt_bias;      /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *offsets;      /* in   i32 [E + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [E][H][P][N]; NULL: 0 */
+    const kiln_tensor *dout;         /* in   T [B][S][H][P] */
+    const kiln_tensor *dfinal_states; /* in   f32 or T [E][H][P][N]; NULL: 0 */
+    const kiln_tensor *dx;           /* out  T [B][S][H][P] */
+    const kiln_tensor *ddt;          /* out  T [B][S][H] */
+    const kiln_tensor *da;           /* out  f32 [H] */
+    const kiln_tensor *db;           /* out  T [B][S][G][N] */
+    const kiln_tensor *dc;           /* out  T [B][S][G][N] */
+    const kiln_tensor *dskip;        /* out  f32 [H]; NULL: not wanted */
+    const kiln_tensor *ddt_bias;     /* out  f32 [H]; NULL: not wanted */
+    const kiln_tensor *dinitial_states; /* out  f32 or T [E][H][P][N]; NULL: not wanted */
+    bool    plain_dt;                /* d = dt + dt_bias */
+    void   *workspace;               /* kiln_mamba2_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_mamba2_backward_args;
+
+KILN_API kiln_status kiln_mamba2_backward_workspace_size(kiln_ops *ops, const kiln_mamba2_backward_args *args, size_t *bytes);
+KILN_API kiln_status kiln_mamba2_backward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_backward_args *args);
 
 /* ---- causal convolution of each channel with a filter of W tokens, from 2 to 8
  *
@@ -193,6 +298,29 @@ typedef struct kiln_causal_conv_step_args {
 } kiln_causal_conv_step_args;
 
 KILN_API kiln_status kiln_causal_conv_step(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_step_args *args);
+
+/* Gradients, from those of `out` and of the final states. Sums over tokens are in f32, in an order that the shapes decide. */
+typedef struct kiln_causal_conv_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [B][S][D], of the forward pass, as all down to initial_states */
+    const kiln_tensor *filter;       /* in   T [D][W] */
+    const kiln_tensor *bias;         /* in   T [D]; NULL: 0 */
+    const kiln_tensor *offsets;      /* in   i32 [N + 1], from 0 to S, not decreasing; NULL: not packed */
+    const kiln_tensor *initial_states; /* in   f32 or T [N][W - 1][D]; NULL: 0 */
+    const kiln_tensor *dout;         /* in   T [B][S][D] */
+    const kiln_tensor *dfinal_states; /* in   f32 or T [N][W - 1][D]; NULL: 0 */
+    const kiln_tensor *dx;           /* out  T [B][S][D] */
+    const kiln_tensor *dfilter;      /* out  T [D][W] */
+    const kiln_tensor *dbias;        /* out  T [D]; NULL: not wanted */
+    const kiln_tensor *dinitial_states; /* out  f32 or T [N][W - 1][D]; NULL: not wanted */
+    kiln_activation activation;
+    void   *workspace;               /* kiln_causal_conv_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_causal_conv_backward_args;
+
+KILN_API kiln_status kiln_causal_conv_backward_workspace_size(kiln_ops *ops, const kiln_causal_conv_backward_args *args,
+                                                              size_t *bytes);
+KILN_API kiln_status kiln_causal_conv_backward(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_backward_args *args);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,11 @@ pub const KILN_ARG_TENSOR: kiln_arg_kind = 1;
 pub const KILN_ARG_INT: kiln_arg_kind = 2;
 pub const KILN_ARG_FLOAT: kiln_arg_kind = 3;
 
+pub type kiln_moe_activation = c_uint;
+pub const KILN_MOE_SWIGLU: kiln_moe_activation = 0;
+pub const KILN_MOE_GEGLU: kiln_moe_activation = 1;
+pub const KILN_MOE_SWIGLU_CLAMPED: kiln_moe_activation = 2;
+
 pub type kiln_precision = c_uint;
 pub const KILN_PRECISION_F32: kiln_precision = 0;
 pub const KILN_PRECISION_TF32: kiln_precision = 1;
@@ -467,6 +472,28 @@ impl Default for kiln_block_sparse_decode_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_block_sparse_gemm_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub mask: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub block_m: i64,
+    pub block_n: i64,
+    pub block_k: i64,
+    pub transpose_b: bool,
+}
+
+impl Default for kiln_block_sparse_gemm_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_build_options {
     pub struct_size: usize,
     pub check: bool,
@@ -517,6 +544,34 @@ pub struct kiln_causal_conv_args {
 }
 
 impl Default for kiln_causal_conv_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_causal_conv_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub filter: *const kiln_tensor,
+    pub bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub dfilter: *const kiln_tensor,
+    pub dbias: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub activation: kiln_activation,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_causal_conv_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -667,6 +722,39 @@ impl Default for kiln_gdn_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_gdn_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub beta: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub dbeta: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub normalize: bool,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_gdn_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_gdn_step_args {
     pub struct_size: usize,
     pub q: *const kiln_tensor,
@@ -714,6 +802,50 @@ pub struct kiln_gemm_args {
 }
 
 impl Default for kiln_gemm_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_grouped_gemm_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub a_scales: *const kiln_tensor,
+    pub b_scales: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub counts: *const kiln_tensor,
+    pub bias: *const kiln_tensor,
+    pub transpose_b: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_grouped_gemm_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_grouped_gemm_weights_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub dc: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub db: *const kiln_tensor,
+    pub transpose_b: bool,
+}
+
+impl Default for kiln_grouped_gemm_weights_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -824,12 +956,53 @@ pub struct kiln_linear_attention_args {
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
+    pub initial_keys: *const kiln_tensor,
+    pub final_keys: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
+    pub normalize: bool,
     pub scale: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
 }
 
 impl Default for kiln_linear_attention_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_linear_attention_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub decay: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub initial_keys: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dfinal_keys: *const kiln_tensor,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub ddecay: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub dinitial_keys: *const kiln_tensor,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_linear_attention_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -872,6 +1045,7 @@ pub struct kiln_mamba2_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
@@ -881,6 +1055,42 @@ pub struct kiln_mamba2_args {
 }
 
 impl Default for kiln_mamba2_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_mamba2_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub dt: *const kiln_tensor,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub skip: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub initial_states: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dfinal_states: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub ddt: *const kiln_tensor,
+    pub da: *const kiln_tensor,
+    pub db: *const kiln_tensor,
+    pub dc: *const kiln_tensor,
+    pub dskip: *const kiln_tensor,
+    pub ddt_bias: *const kiln_tensor,
+    pub dinitial_states: *const kiln_tensor,
+    pub plain_dt: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_mamba2_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1194,6 +1404,120 @@ pub struct kiln_mla_slots_args {
 }
 
 impl Default for kiln_mla_slots_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_moe_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub gate_up: *const kiln_tensor,
+    pub down: *const kiln_tensor,
+    pub gate_up_bias: *const kiln_tensor,
+    pub down_bias: *const kiln_tensor,
+    pub logits: *const kiln_tensor,
+    pub correction: *const kiln_tensor,
+    pub experts: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub shared_gate_up: *const kiln_tensor,
+    pub shared_down: *const kiln_tensor,
+    pub residual: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub top_k: i64,
+    pub routing: *const kiln_moe_routing,
+    pub activation: kiln_moe_activation,
+    pub interleaved: bool,
+    pub alpha: *const f64,
+    pub limit: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_moe_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_moe_permute_args {
+    pub struct_size: usize,
+    pub experts: *const kiln_tensor,
+    pub x: *const kiln_tensor,
+    pub tokens: *const kiln_tensor,
+    pub places: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub rows: *const kiln_tensor,
+    pub alignment: i64,
+}
+
+impl Default for kiln_moe_permute_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_moe_route_args {
+    pub struct_size: usize,
+    pub logits: *const kiln_tensor,
+    pub correction: *const kiln_tensor,
+    pub experts: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub routing: *const kiln_moe_routing,
+}
+
+impl Default for kiln_moe_route_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_moe_routing {
+    pub sigmoid: bool,
+    pub renormalise: bool,
+    pub scale: *const f64,
+    pub groups: i64,
+    pub top_groups: i64,
+    pub group_scores: i64,
+}
+
+impl Default for kiln_moe_routing {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_moe_unpermute_args {
+    pub struct_size: usize,
+    pub rows: *const kiln_tensor,
+    pub places: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub shared: *const kiln_tensor,
+    pub residual: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+}
+
+impl Default for kiln_moe_unpermute_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1664,6 +1988,31 @@ impl Default for kiln_rotary_embedding_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_sample_args {
+    pub struct_size: usize,
+    pub logits: *const kiln_tensor,
+    pub temperatures: *const kiln_tensor,
+    pub top_k: *const kiln_tensor,
+    pub top_p: *const kiln_tensor,
+    pub min_p: *const kiln_tensor,
+    pub seeds: *const kiln_tensor,
+    pub steps: *const kiln_tensor,
+    pub tokens: *const kiln_tensor,
+    pub probabilities: *const kiln_tensor,
+    pub logprobs: *const kiln_tensor,
+    pub distribution: *const kiln_tensor,
+}
+
+impl Default for kiln_sample_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_softmax_args {
     pub struct_size: usize,
     pub x: *const kiln_tensor,
@@ -1691,6 +2040,25 @@ pub struct kiln_tensor {
 }
 
 impl Default for kiln_tensor {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_topk_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub values: *const kiln_tensor,
+    pub indices: *const kiln_tensor,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_topk_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1779,9 +2147,12 @@ extern "C" {
     pub fn kiln_block_sparse(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_args) -> kiln_status;
     pub fn kiln_block_sparse_decode(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_decode_args) -> kiln_status;
     pub fn kiln_block_sparse_decode_workspace_size(ops: *mut kiln_ops, args: *const kiln_block_sparse_decode_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_block_sparse_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_gemm_args) -> kiln_status;
     pub fn kiln_block_sparse_workspace_size(ops: *mut kiln_ops, args: *const kiln_block_sparse_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_cast_fp8(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cast_fp8_args) -> kiln_status;
     pub fn kiln_causal_conv(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_args) -> kiln_status;
+    pub fn kiln_causal_conv_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_backward_args) -> kiln_status;
+    pub fn kiln_causal_conv_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_causal_conv_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_causal_conv_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_step_args) -> kiln_status;
     pub fn kiln_clean_logits(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_clean_logits_args) -> kiln_status;
     pub fn kiln_conv2d(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_conv2d_args) -> kiln_status;
@@ -1801,11 +2172,16 @@ extern "C" {
     pub fn kiln_event_record(event: *mut kiln_event, stream: *mut kiln_stream) -> kiln_status;
     pub fn kiln_event_wait(event: *mut kiln_event) -> kiln_status;
     pub fn kiln_free(device: *mut kiln_device, memory: *mut c_void);
+    pub fn kiln_gdn_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_backward_args) -> kiln_status;
+    pub fn kiln_gdn_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_args) -> kiln_status;
     pub fn kiln_gdn_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_step_args) -> kiln_status;
     pub fn kiln_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gemm_args) -> kiln_status;
     pub fn kiln_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_gemm_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_grouped_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_grouped_gemm_args) -> kiln_status;
+    pub fn kiln_grouped_gemm_weights(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_grouped_gemm_weights_args) -> kiln_status;
+    pub fn kiln_grouped_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_grouped_gemm_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_hadamard(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_hadamard_args) -> kiln_status;
     pub fn kiln_host_alloc(device: *mut kiln_device, bytes: usize, memory: *mut *mut c_void) -> kiln_status;
     pub fn kiln_host_free(device: *mut kiln_device, memory: *mut c_void);
@@ -1823,9 +2199,13 @@ extern "C" {
     pub fn kiln_launch(kernel: *mut kiln_kernel, stream: *mut kiln_stream, args: *const kiln_arg, n_args: c_int) -> kiln_status;
     pub fn kiln_launch_with(kernel: *mut kiln_kernel, stream: *mut kiln_stream, args: *const kiln_arg, n_args: c_int, workspace: *mut c_void, workspace_bytes: usize) -> kiln_status;
     pub fn kiln_layer_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_norm_args) -> kiln_status;
+    pub fn kiln_linear_attention_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_backward_args) -> kiln_status;
+    pub fn kiln_linear_attention_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_linear_attention_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_linear_attention_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_args) -> kiln_status;
     pub fn kiln_linear_attention_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_linear_attention_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_linear_attention_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_linear_attention_step_args) -> kiln_status;
+    pub fn kiln_mamba2_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_backward_args) -> kiln_status;
+    pub fn kiln_mamba2_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_mamba2_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mamba2_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_args) -> kiln_status;
     pub fn kiln_mamba2_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_mamba2_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_mamba2_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mamba2_step_args) -> kiln_status;
@@ -1846,6 +2226,11 @@ extern "C" {
     pub fn kiln_mla_quantize(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_quantize_args) -> kiln_status;
     pub fn kiln_mla_slots(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_mla_slots_args) -> kiln_status;
     pub fn kiln_mla_workspace_size(ops: *mut kiln_ops, shape: *const kiln_mla_shape, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_moe(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_moe_args) -> kiln_status;
+    pub fn kiln_moe_permute(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_moe_permute_args) -> kiln_status;
+    pub fn kiln_moe_route(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_moe_route_args) -> kiln_status;
+    pub fn kiln_moe_unpermute(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_moe_unpermute_args) -> kiln_status;
+    pub fn kiln_moe_workspace_size(ops: *mut kiln_ops, args: *const kiln_moe_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_nsa_choose(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_choose_args) -> kiln_status;
     pub fn kiln_nsa_choose_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_choose_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_nsa_combine(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_combine_args) -> kiln_status;
@@ -1876,6 +2261,7 @@ extern "C" {
     pub fn kiln_program_load_text(name: *const c_char, text: *const c_char, program: *mut *mut kiln_program) -> kiln_status;
     pub fn kiln_rms_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_norm_args) -> kiln_status;
     pub fn kiln_rotary_embedding(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_rotary_embedding_args) -> kiln_status;
+    pub fn kiln_sample(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_sample_args) -> kiln_status;
     pub fn kiln_set_threads(threads: c_int);
     pub fn kiln_softmax(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_softmax_args) -> kiln_status;
     pub fn kiln_status_name(status: kiln_status) -> *const c_char;
@@ -1890,7 +2276,9 @@ extern "C" {
     pub fn kiln_tensor_slice(tensor: *const kiln_tensor, dim: c_int, first: i64, extent: i64, slice: *mut kiln_tensor) -> kiln_status;
     pub fn kiln_tensor_to_dlpack(tensor: *const kiln_tensor, managed: *mut *mut c_void) -> kiln_status;
     pub fn kiln_tensor_to_dlpack_versioned(tensor: *const kiln_tensor, flags: u64, managed: *mut *mut c_void) -> kiln_status;
+    pub fn kiln_topk(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_topk_args) -> kiln_status;
     pub fn kiln_topk_select(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_topk_select_args) -> kiln_status;
+    pub fn kiln_topk_workspace_size(ops: *mut kiln_ops, args: *const kiln_topk_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_type_bits(r#type: kiln_type) -> c_int;
     pub fn kiln_type_name(r#type: kiln_type) -> *const c_char;
     pub fn kiln_upload(device: *mut kiln_device, memory: *mut c_void, host: *const c_void, bytes: usize) -> kiln_status;

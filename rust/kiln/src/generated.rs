@@ -731,6 +731,44 @@ impl BlockSparseDecodeArgs<'_> {
     }
 }
 
+/// `kiln_block_sparse_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct BlockSparseGemmArgs<'a> {
+    /// `` in T [M][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [K][N], with transpose_b [N][K] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in u8 or bool [M / block_m][N / block_n][K / block_k], each rounded up: not 0 where a block counts ``
+    pub mask: Option<&'a Tensor>,
+    /// `` out T or f32 [M][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` 16, 32, 64 or a multiple of 128; 0: 128 ``
+    pub block_m: i64,
+    /// `` 16, 32, 64 or a multiple of 128; 0: 128 ``
+    pub block_n: i64,
+    /// `` 16, 32 or a multiple of 64; 0: 64 ``
+    pub block_k: i64,
+    pub transpose_b: bool,
+}
+
+impl BlockSparseGemmArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_block_sparse_gemm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_block_sparse_gemm_args {
+            struct_size: core::mem::size_of::<sys::kiln_block_sparse_gemm_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            mask: tensor(self.mask, held),
+            c: tensor(self.c, held),
+            block_m: self.block_m,
+            block_n: self.block_n,
+            block_k: self.block_k,
+            transpose_b: self.transpose_b,
+        }
+    }
+}
+
 /// `kiln_cast_fp8_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct CastFp8Args<'a> {
@@ -792,6 +830,57 @@ impl CausalConvArgs<'_> {
             out: tensor(self.out, held),
             final_states: tensor(self.final_states, held),
             activation: self.activation as u32,
+        }
+    }
+}
+
+/// `kiln_causal_conv_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CausalConvBackwardArgs<'a> {
+    /// `` in T [B][S][D], of the forward pass, as all down to initial_states ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [D][W] ``
+    pub filter: Option<&'a Tensor>,
+    /// `` in T [D]; NULL: 0 ``
+    pub bias: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][W - 1][D]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` in T [B][S][D] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 or T [N][W - 1][D]; NULL: 0 ``
+    pub dfinal_states: Option<&'a Tensor>,
+    /// `` out T [B][S][D] ``
+    pub dx: Option<&'a Tensor>,
+    /// `` out T [D][W] ``
+    pub dfilter: Option<&'a Tensor>,
+    /// `` out T [D]; NULL: not wanted ``
+    pub dbias: Option<&'a Tensor>,
+    /// `` out f32 or T [N][W - 1][D]; NULL: not wanted ``
+    pub dinitial_states: Option<&'a Tensor>,
+    pub activation: Activation,
+}
+
+impl CausalConvBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_causal_conv_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_causal_conv_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_causal_conv_backward_args>(),
+            x: tensor(self.x, held),
+            filter: tensor(self.filter, held),
+            bias: tensor(self.bias, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            dout: tensor(self.dout, held),
+            dfinal_states: tensor(self.dfinal_states, held),
+            dx: tensor(self.dx, held),
+            dfilter: tensor(self.dfilter, held),
+            dbias: tensor(self.dbias, held),
+            dinitial_states: tensor(self.dinitial_states, held),
+            activation: self.activation as u32,
+            ..Default::default()
         }
     }
 }
@@ -975,6 +1064,73 @@ impl EmbeddingArgs<'_> {
     }
 }
 
+/// `kiln_gdn_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnBackwardArgs<'a> {
+    /// `` in T [B][S][HK][DK], of the forward pass, as all down to initial_states ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][S][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H] or [B][S][H][DK] ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in T or f32 [B][S][H] ``
+    pub beta: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub dfinal_states: Option<&'a Tensor>,
+    /// `` out T [B][S][HK][DK]: summed over the heads of a group, as dk ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out T [B][S][HK][DK] ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out T [B][S][H][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` out f32, of gates' shape ``
+    pub dgates: Option<&'a Tensor>,
+    /// `` out [B][S][H], of beta's type ``
+    pub dbeta: Option<&'a Tensor>,
+    /// `` out f32 or T [N][H][DK][DV]; NULL: not wanted ``
+    pub dinitial_states: Option<&'a Tensor>,
+    /// `` as in the forward pass, as scale ``
+    pub normalize: bool,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl GdnBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_backward_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            beta: tensor(self.beta, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            dout: tensor(self.dout, held),
+            dfinal_states: tensor(self.dfinal_states, held),
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            dgates: tensor(self.dgates, held),
+            dbeta: tensor(self.dbeta, held),
+            dinitial_states: tensor(self.dinitial_states, held),
+            normalize: self.normalize,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_gdn_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct GdnArgs<'a> {
@@ -984,7 +1140,7 @@ pub struct GdnArgs<'a> {
     pub k: Option<&'a Tensor>,
     /// `` in T [B][S][H][DV] ``
     pub v: Option<&'a Tensor>,
-    /// `` in f32 [B][S][H]: g. Below -40, -infinity too, it counts as -40 ``
+    /// `` in f32 [B][S][H] or [B][S][H][DK]: g. Below -40, -infinity too, it counts as -40 ``
     pub gates: Option<&'a Tensor>,
     /// `` in T or f32 [B][S][H] ``
     pub beta: Option<&'a Tensor>,
@@ -1033,7 +1189,7 @@ pub struct GdnStepArgs<'a> {
     pub k: Option<&'a Tensor>,
     /// `` in T [B][R][H][DV] ``
     pub v: Option<&'a Tensor>,
-    /// `` in f32 [B][R][H] ``
+    /// `` in f32 [B][R][H] or [B][R][H][DK] ``
     pub gates: Option<&'a Tensor>,
     /// `` in T or f32 [B][R][H] ``
     pub beta: Option<&'a Tensor>,
@@ -1124,6 +1280,77 @@ impl GemmArgs<'_> {
             up_scales: tensor(self.up_scales, held),
             up_bias: tensor(self.up_bias, held),
             ..Default::default()
+        }
+    }
+}
+
+/// `kiln_grouped_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GroupedGemmArgs<'a> {
+    /// `` in T or e4m3 [R][K], with counts [E][rows][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in as a [E][K][N], with transpose_b [E][N][K] ``
+    pub b: Option<&'a Tensor>,
+    /// `` out T or f32 [R][N], with counts [E][rows][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in f32 [R][K / 128, rounded up], with counts [E][rows][...]; of e4m3 ``
+    pub a_scales: Option<&'a Tensor>,
+    /// `` in f32 [E][N / 128, rounded up][K / 128, rounded up]; of e4m3 ``
+    pub b_scales: Option<&'a Tensor>,
+    /// `` in i32 [E + 1]: from 0 up to R at most, never falling; NULL: counts are given ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in i32 [E]; NULL: offsets are given ``
+    pub counts: Option<&'a Tensor>,
+    /// `` in as c [E][N]; NULL: none ``
+    pub bias: Option<&'a Tensor>,
+    pub transpose_b: bool,
+}
+
+impl GroupedGemmArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_grouped_gemm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_grouped_gemm_args {
+            struct_size: core::mem::size_of::<sys::kiln_grouped_gemm_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            a_scales: tensor(self.a_scales, held),
+            b_scales: tensor(self.b_scales, held),
+            offsets: tensor(self.offsets, held),
+            counts: tensor(self.counts, held),
+            bias: tensor(self.bias, held),
+            transpose_b: self.transpose_b,
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_grouped_gemm_weights_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GroupedGemmWeightsArgs<'a> {
+    /// `` in T [R][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [R][N] ``
+    pub dc: Option<&'a Tensor>,
+    /// `` in i32 [E + 1] ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` out T or f32 [E][K][N], with transpose_b [E][N][K] ``
+    pub db: Option<&'a Tensor>,
+    pub transpose_b: bool,
+}
+
+impl GroupedGemmWeightsArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_grouped_gemm_weights_args {
+        let _ = (&numbers, &held);
+        sys::kiln_grouped_gemm_weights_args {
+            struct_size: core::mem::size_of::<sys::kiln_grouped_gemm_weights_args>(),
+            a: tensor(self.a, held),
+            dc: tensor(self.dc, held),
+            offsets: tensor(self.offsets, held),
+            db: tensor(self.db, held),
+            transpose_b: self.transpose_b,
         }
     }
 }
@@ -1324,6 +1551,85 @@ impl NormArgs<'_> {
     }
 }
 
+/// `kiln_linear_attention_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct LinearAttentionBackwardArgs<'a> {
+    /// `` in T [B][S][HK][DK] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in T [B][S][HK][DK] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H]; NULL: 0 ``
+    pub gates: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub decay: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` in f32 [N][H][DK]; NULL: 0 ``
+    pub initial_keys: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] of a normalised forward call; NULL: it was not ``
+    pub out: Option<&'a Tensor>,
+    /// `` in f32 [B][S][H], both or neither ``
+    pub norm: Option<&'a Tensor>,
+    /// `` in T [B][S][H][DV] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 or T [N][H][DK][DV]; NULL: 0 ``
+    pub dfinal_states: Option<&'a Tensor>,
+    /// `` in f32 [N][H][DK]; NULL: 0 ``
+    pub dfinal_keys: Option<&'a Tensor>,
+    /// `` out T [B][S][HK][DK] ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out T [B][S][HK][DK] ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out T [B][S][H][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` out f32 [B][S][H]; NULL: not wanted ``
+    pub dgates: Option<&'a Tensor>,
+    /// `` out f32 [H]; NULL: not wanted ``
+    pub ddecay: Option<&'a Tensor>,
+    /// `` out f32 or T [N][H][DK][DV]; NULL: not wanted ``
+    pub dinitial_states: Option<&'a Tensor>,
+    /// `` out f32 [N][H][DK]; NULL: not wanted ``
+    pub dinitial_keys: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(DK) ``
+    pub scale: Option<f64>,
+}
+
+impl LinearAttentionBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_linear_attention_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_linear_attention_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_linear_attention_backward_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            gates: tensor(self.gates, held),
+            decay: tensor(self.decay, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            initial_keys: tensor(self.initial_keys, held),
+            out: tensor(self.out, held),
+            norm: tensor(self.norm, held),
+            dout: tensor(self.dout, held),
+            dfinal_states: tensor(self.dfinal_states, held),
+            dfinal_keys: tensor(self.dfinal_keys, held),
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            dgates: tensor(self.dgates, held),
+            ddecay: tensor(self.ddecay, held),
+            dinitial_states: tensor(self.dinitial_states, held),
+            dinitial_keys: tensor(self.dinitial_keys, held),
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_linear_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct LinearAttentionArgs<'a> {
@@ -1345,6 +1651,14 @@ pub struct LinearAttentionArgs<'a> {
     pub out: Option<&'a Tensor>,
     /// `` out f32 or T [N][H][DK][DV]; NULL: not wanted ``
     pub final_states: Option<&'a Tensor>,
+    /// `` in f32 [N][H][DK]: Z before the first token, with `normalize`; NULL: 0 ``
+    pub initial_keys: Option<&'a Tensor>,
+    /// `` out f32 [N][H][DK]: Z after the last token, with `normalize`; NULL: not wanted ``
+    pub final_keys: Option<&'a Tensor>,
+    /// `` out f32 [B][S][H]: n, which the gradients take, with `normalize`; NULL: not wanted ``
+    pub norm: Option<&'a Tensor>,
+    /// `` out is multiplied by n = 1 / (scale q Z + 1e-10), Z = exp(g) Z + k ``
+    pub normalize: bool,
     /// `` > 0; NULL: 1/sqrt(DK) ``
     pub scale: Option<f64>,
 }
@@ -1364,6 +1678,10 @@ impl LinearAttentionArgs<'_> {
             initial_states: tensor(self.initial_states, held),
             out: tensor(self.out, held),
             final_states: tensor(self.final_states, held),
+            initial_keys: tensor(self.initial_keys, held),
+            final_keys: tensor(self.final_keys, held),
+            norm: tensor(self.norm, held),
+            normalize: self.normalize,
             scale: number(self.scale, numbers),
             ..Default::default()
         }
@@ -1415,6 +1733,82 @@ impl LinearAttentionStepArgs<'_> {
     }
 }
 
+/// `kiln_mamba2_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct Mamba2BackwardArgs<'a> {
+    /// `` in T [B][S][H][P] ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [B][S][H] ``
+    pub dt: Option<&'a Tensor>,
+    /// `` in f32 [H], below 0 ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [B][S][G][N] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in T [B][S][G][N] ``
+    pub c: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub skip: Option<&'a Tensor>,
+    /// `` in f32 [H]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
+    pub initial_states: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
+    pub dfinal_states: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P] ``
+    pub dx: Option<&'a Tensor>,
+    /// `` out T [B][S][H] ``
+    pub ddt: Option<&'a Tensor>,
+    /// `` out f32 [H] ``
+    pub da: Option<&'a Tensor>,
+    /// `` out T [B][S][G][N] ``
+    pub db: Option<&'a Tensor>,
+    /// `` out T [B][S][G][N] ``
+    pub dc: Option<&'a Tensor>,
+    /// `` out f32 [H]; NULL: not wanted ``
+    pub dskip: Option<&'a Tensor>,
+    /// `` out f32 [H]; NULL: not wanted ``
+    pub ddt_bias: Option<&'a Tensor>,
+    /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
+    pub dinitial_states: Option<&'a Tensor>,
+    /// `` d = dt + dt_bias ``
+    pub plain_dt: bool,
+}
+
+impl Mamba2BackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mamba2_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mamba2_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_mamba2_backward_args>(),
+            x: tensor(self.x, held),
+            dt: tensor(self.dt, held),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            c: tensor(self.c, held),
+            skip: tensor(self.skip, held),
+            dt_bias: tensor(self.dt_bias, held),
+            offsets: tensor(self.offsets, held),
+            initial_states: tensor(self.initial_states, held),
+            dout: tensor(self.dout, held),
+            dfinal_states: tensor(self.dfinal_states, held),
+            dx: tensor(self.dx, held),
+            ddt: tensor(self.ddt, held),
+            da: tensor(self.da, held),
+            db: tensor(self.db, held),
+            dc: tensor(self.dc, held),
+            dskip: tensor(self.dskip, held),
+            ddt_bias: tensor(self.ddt_bias, held),
+            dinitial_states: tensor(self.dinitial_states, held),
+            plain_dt: self.plain_dt,
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_mamba2_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct Mamba2Args<'a> {
@@ -1432,11 +1826,13 @@ pub struct Mamba2Args<'a> {
     pub skip: Option<&'a Tensor>,
     /// `` in f32 [H]; NULL: 0 ``
     pub dt_bias: Option<&'a Tensor>,
-    /// `` in f32 or T [B][H][P][N]; NULL: 0 ``
+    /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
     pub initial_states: Option<&'a Tensor>,
     /// `` out T [B][S][H][P] ``
     pub out: Option<&'a Tensor>,
-    /// `` out f32 or T [B][H][P][N]; NULL: not wanted ``
+    /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
     pub final_states: Option<&'a Tensor>,
     /// `` d = dt + dt_bias ``
     pub plain_dt: bool,
@@ -1455,6 +1851,7 @@ impl Mamba2Args<'_> {
             c: tensor(self.c, held),
             skip: tensor(self.skip, held),
             dt_bias: tensor(self.dt_bias, held),
+            offsets: tensor(self.offsets, held),
             initial_states: tensor(self.initial_states, held),
             out: tensor(self.out, held),
             final_states: tensor(self.final_states, held),
@@ -1846,6 +2243,75 @@ impl MlaSlotsArgs<'_> {
             lengths: tensor(self.lengths, held),
             slots: tensor(self.slots, held),
             page_size: self.page_size,
+        }
+    }
+}
+
+/// `kiln_moe_permute_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MoePermuteArgs<'a> {
+    /// `` in i32 [M][K] ``
+    pub experts: Option<&'a Tensor>,
+    /// `` in bf16, f16 or f32 [M][N]; NULL: no rows are wanted ``
+    pub x: Option<&'a Tensor>,
+    /// `` out i32 [R]: the token of each row, -1 where there is none; R at least M K + E (alignment - 1) ``
+    pub tokens: Option<&'a Tensor>,
+    /// `` out i32 [M][K]: the row of each pair; -1: none ``
+    pub places: Option<&'a Tensor>,
+    /// `` out i32 [E + 1]: where each expert's rows begin, and the last ones end; E up to 4096 ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` out as x [R][N]: the tokens' rows, zeros where there is none. With x ``
+    pub rows: Option<&'a Tensor>,
+    /// `` experts begin at multiples of so many rows, 1 to 1024; 0: 1 ``
+    pub alignment: i64,
+}
+
+impl MoePermuteArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_moe_permute_args {
+        let _ = (&numbers, &held);
+        sys::kiln_moe_permute_args {
+            struct_size: core::mem::size_of::<sys::kiln_moe_permute_args>(),
+            experts: tensor(self.experts, held),
+            x: tensor(self.x, held),
+            tokens: tensor(self.tokens, held),
+            places: tensor(self.places, held),
+            offsets: tensor(self.offsets, held),
+            rows: tensor(self.rows, held),
+            alignment: self.alignment,
+        }
+    }
+}
+
+/// `kiln_moe_unpermute_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MoeUnpermuteArgs<'a> {
+    /// `` in bf16, f16 or f32 [R][N] ``
+    pub rows: Option<&'a Tensor>,
+    /// `` in i32 [M][K]; K from 1 to 64 ``
+    pub places: Option<&'a Tensor>,
+    /// `` in f32 [M][K]; NULL: 1 ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in as rows [M][N]; NULL: none ``
+    pub shared: Option<&'a Tensor>,
+    /// `` in as rows [M][N]; NULL: none ``
+    pub residual: Option<&'a Tensor>,
+    /// `` out as rows [M][N] ``
+    pub out: Option<&'a Tensor>,
+}
+
+impl MoeUnpermuteArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_moe_unpermute_args {
+        let _ = (&numbers, &held);
+        sys::kiln_moe_unpermute_args {
+            struct_size: core::mem::size_of::<sys::kiln_moe_unpermute_args>(),
+            rows: tensor(self.rows, held),
+            places: tensor(self.places, held),
+            weights: tensor(self.weights, held),
+            shared: tensor(self.shared, held),
+            residual: tensor(self.residual, held),
+            out: tensor(self.out, held),
         }
     }
 }
@@ -2575,6 +3041,54 @@ impl RotaryEmbeddingArgs<'_> {
     }
 }
 
+/// `kiln_sample_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct SampleArgs<'a> {
+    /// `` in T [M][V], V from 1 to 262144 ``
+    pub logits: Option<&'a Tensor>,
+    /// `` in f32 [M]; NULL: 1 ``
+    pub temperatures: Option<&'a Tensor>,
+    /// `` in i32 [M], 0 or less: all; NULL: all ``
+    pub top_k: Option<&'a Tensor>,
+    /// `` in f32 [M], 1 or more: all, 0 or less: the largest; NULL: all ``
+    pub top_p: Option<&'a Tensor>,
+    /// `` in f32 [M], from 0 to 1; NULL: 0 ``
+    pub min_p: Option<&'a Tensor>,
+    /// `` in i64 [M]; NULL: the largest logits are taken ``
+    pub seeds: Option<&'a Tensor>,
+    /// `` in i64 [M]: how many draws of the seed came before, such as the position; NULL: 0 ``
+    pub steps: Option<&'a Tensor>,
+    /// `` out i32 [M] ``
+    pub tokens: Option<&'a Tensor>,
+    /// `` out f32 [M]: of the token among the candidates; NULL: not wanted ``
+    pub probabilities: Option<&'a Tensor>,
+    /// `` out f32 [M]: its natural logarithm among all, by the logits as they are; NULL: not wanted ``
+    pub logprobs: Option<&'a Tensor>,
+    /// `` out f32 [M][V]: of all tokens among the candidates, others 0; NULL: not wanted ``
+    pub distribution: Option<&'a Tensor>,
+}
+
+impl SampleArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_sample_args {
+        let _ = (&numbers, &held);
+        sys::kiln_sample_args {
+            struct_size: core::mem::size_of::<sys::kiln_sample_args>(),
+            logits: tensor(self.logits, held),
+            temperatures: tensor(self.temperatures, held),
+            top_k: tensor(self.top_k, held),
+            top_p: tensor(self.top_p, held),
+            min_p: tensor(self.min_p, held),
+            seeds: tensor(self.seeds, held),
+            steps: tensor(self.steps, held),
+            tokens: tensor(self.tokens, held),
+            probabilities: tensor(self.probabilities, held),
+            logprobs: tensor(self.logprobs, held),
+            distribution: tensor(self.distribution, held),
+        }
+    }
+}
+
 /// `kiln_softmax_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct SoftmaxArgs<'a> {
@@ -2592,6 +3106,31 @@ impl SoftmaxArgs<'_> {
             struct_size: core::mem::size_of::<sys::kiln_softmax_args>(),
             x: tensor(self.x, held),
             out: tensor(self.out, held),
+        }
+    }
+}
+
+/// `kiln_topk_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct TopkArgs<'a> {
+    /// `` in T [M][N], N at least K ``
+    pub x: Option<&'a Tensor>,
+    /// `` out T [M][K], K from 1 to 2048 ``
+    pub values: Option<&'a Tensor>,
+    /// `` out i32 [M][K] ``
+    pub indices: Option<&'a Tensor>,
+}
+
+impl TopkArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_topk_args {
+        let _ = (&numbers, &held);
+        sys::kiln_topk_args {
+            struct_size: core::mem::size_of::<sys::kiln_topk_args>(),
+            x: tensor(self.x, held),
+            values: tensor(self.values, held),
+            indices: tensor(self.indices, held),
+            ..Default::default()
         }
     }
 }
@@ -2692,7 +3231,7 @@ impl VerticalSlashEstimateArgs<'_> {
 }
 
 /// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
-/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`.
+/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`, `kiln_moe`, `kiln_moe_route`.
 impl Operators {
     /// `kiln_activate`.
     pub fn activate(&self, stream: &Stream, args: &ActivateArgs) -> Result<()> {
@@ -2854,6 +3393,16 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_block_sparse_gemm`.
+    pub fn block_sparse_gemm(&self, stream: &Stream, args: &BlockSparseGemmArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_block_sparse_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_cast_fp8`.
     pub fn cast_fp8(&self, stream: &Stream, args: &CastFp8Args) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -2870,6 +3419,22 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_causal_conv(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_causal_conv_backward`.
+    pub fn causal_conv_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &CausalConvBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_causal_conv_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_causal_conv_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -2934,6 +3499,22 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_gdn_backward`.
+    pub fn gdn_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gdn_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_gdn_forward`.
     pub fn gdn_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -2972,6 +3553,32 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_grouped_gemm`.
+    pub fn grouped_gemm(&self, stream: &Stream, scratch: &mut Workspace, args: &GroupedGemmArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_grouped_gemm_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_grouped_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_grouped_gemm_weights`.
+    pub fn grouped_gemm_weights(&self, stream: &Stream, args: &GroupedGemmWeightsArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_grouped_gemm_weights(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -3032,6 +3639,22 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_linear_attention_backward`.
+    pub fn linear_attention_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &LinearAttentionBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_linear_attention_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_linear_attention_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_linear_attention_forward`.
     pub fn linear_attention_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &LinearAttentionArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -3054,6 +3677,22 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_linear_attention_step(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mamba2_backward`.
+    pub fn mamba2_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &Mamba2BackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mamba2_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mamba2_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -3162,6 +3801,26 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_mla_slots(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_moe_permute`.
+    pub fn moe_permute(&self, stream: &Stream, args: &MoePermuteArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_moe_permute(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_moe_unpermute`.
+    pub fn moe_unpermute(&self, stream: &Stream, args: &MoeUnpermuteArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_moe_unpermute(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -3358,12 +4017,38 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_sample`.
+    pub fn sample(&self, stream: &Stream, args: &SampleArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_sample(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_softmax`.
     pub fn softmax(&self, stream: &Stream, args: &SoftmaxArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_topk`.
+    pub fn topk(&self, stream: &Stream, scratch: &mut Workspace, args: &TopkArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_topk_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_topk(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

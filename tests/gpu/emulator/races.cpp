@@ -242,6 +242,14 @@ void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     note_remote(block, warp);
 }
 
+// GPUs have one NaN of f32, where the processor that emulates them keeps signs.
+static bool is_nan(const unsigned char *word)
+{
+    uint32_t bits;
+    memcpy(&bits, word, sizeof bits);
+    return (bits & 0x7fffffff) > 0x7f800000;
+}
+
 // Warps that hold the same value may all store it: whether the word changes is known only when the store is done.
 void settle_doubt()
 {
@@ -251,7 +259,7 @@ void settle_doubt()
     const Block *const block = d.block;
     const unsigned char *const now = block->shared + (d.offset - RESERVED_SHARED);
     d.block = nullptr;
-    if (memcmp(now, d.before, 4) != 0)
+    if (memcmp(now, d.before, 4) != 0 && !(is_nan(now) && is_nan(d.before)))
         report_race(block, d.offset, "write", "the write", d.writer, ", of another value");
 }
 

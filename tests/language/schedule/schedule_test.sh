@@ -35,6 +35,7 @@ check im2col 90 kernels/conv/conv2d.tile conv2d
 check boxes 90 kernels/conv/conv2d.tile conv2d_patch
 check gathered_tile 90 tests/language/run/gathers.tile wrapped
 check gather 90 tests/language/run/control.tile gathered
+check gathered_by_list 90 kernels/moe/moe.tile moe_gate_up K=2880
 check slices_or_rows 90 tests/language/run/tensor_cores.tile slices_or_rows
 check converted_fill 90 tests/language/run/clusters.tile converted
 check converted_layout 90 tests/language/run/conversions.tile converted

@@ -102,6 +102,7 @@ typedef struct Lowering {
     // roles
     bool has_producer_group; // one group of them is the producer (producer_group.c)
     bool gathers_beside;     // a group beside them is, for statements that are not placed (gathered_tiles.c)
+    bool gathers_by_list;    // whose rows a tensor lists
     bool has_producer, is_persistent;
     Expr *fetch_alignment;  // Tile IR: the strides that boxes need, of all fetched tensors; NULL: proved
     bool may_need_elements; // the producer also has a path without boxes

@@ -111,7 +111,7 @@ int words_during(Lowering *lo, const TileOp *loop)
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
-    if (lo->has_producer_group) return PRODUCER_REGISTERS;
+    if (lo->has_producer_group) return lo->gathers_by_list ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;

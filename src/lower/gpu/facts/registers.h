@@ -7,7 +7,7 @@
 
 enum {
     STEPPING_REGISTERS = 88
-}; // of a producer that copies rows where TMA cannot walk them; leaves 208 to two consumers
+}; // of a producer that copies rows where TMA cannot walk them, or that a list names; leaves 208 to two consumers
 
 typedef struct Shares {
     int producer, consumer;

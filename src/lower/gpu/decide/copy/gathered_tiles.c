@@ -39,6 +39,23 @@ static bool may_fill(Lowering *lo, TileOp *op)
     return info->fills;
 }
 
+static bool is_load(const Expr *x, void *context)
+{
+    (void)context;
+    return x->kind == E_LOAD;
+}
+
+// A tensor lists the rows: `X[AT[i]]`.
+static bool sees_list(Lowering *lo, TileOp *op, void *context)
+{
+    bool *const any = context;
+    Rows rows;
+    if (op->kind != T_FORALL || !op_info(lo, op)->fills || !plan_rows(lo, op, &rows)) return op->kind == T_FORALL;
+    const Expr *const load = rows.runs[0].load;
+    for (int d = 0; d < load->load.buffer->rank; d++) *any |= expr_any(load->load.subs[d], is_load, NULL);
+    return true;
+}
+
 static bool mark_fill(Lowering *lo, TileOp *op, void *context)
 {
     bool *const any = context;
@@ -98,4 +115,5 @@ void find_gathered_tiles(Lowering *lo)
         return;
     }
     lo->has_producer_group = lo->gathers_beside = true;
+    each_op(lo, lo->kernel->body, sees_list, &lo->gathers_by_list);
 }

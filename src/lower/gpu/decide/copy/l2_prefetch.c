@@ -94,8 +94,8 @@ void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first, int end)
     int n = 0;
     for (TileOp *x = body; x; x = x->next) {
         if (!is_fetch(lo, x)) continue;
-        if (n >= first && n < end) VEC_PUSH(lo->arena, &plan->boxes, plan_box_copy(lo, x, NULL));
+        if (n >= first && n < end && copy_is_box(lo, x)) VEC_PUSH(lo->arena, &plan->boxes, plan_box_copy(lo, x, NULL));
         n++;
     }
-    act(lo, (Action){ .kind = ACTION_PREFETCH, .print = plan });
+    if (plan->boxes.count > 0) act(lo, (Action){ .kind = ACTION_PREFETCH, .print = plan });
 }

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: MIT
+// moe.c - the operators of kiln/ops/moe.h over kernels/moe.
+#include "kiln/ops/moe.h"
+#include "ops/call.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum {
+    EXPERTS_MOST = 1024, // of a row of scores, which registers hold
+    SORTED_MOST = 4096,
+    PER_TOKEN_MOST = 64,
+    ALIGNMENT_MOST = 1024,
+    FEW_PAIRS = 256, // that one step of the sort takes
+    MANY_PAIRS = 2048,
+};
+
+static unsigned same_or(const kiln_tensor *first, unsigned types, unsigned others)
+{
+    const bool is_known = first && (unsigned)first->type <= KILN_BOOL;
+    return (is_known ? types & 1U << first->type : types) | others;
+}
+
+static kiln_status check_range(const Call *call, const char *name, int64_t value, int64_t least, int64_t most)
+{
+    return value >= least && value <= most
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected %" PRId64 " to %" PRId64, name,
+                           value, least, most);
+}
+
+static kiln_status check_extent(const Call *call, const char *letter, const char *tensor, int64_t least, int64_t most)
+{
+    const int64_t n = call_extent(call, letter);
+    return n >= least && n <= most
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED, "'%s' has %s = %" PRId64 ", expected %" PRId64 " to %" PRId64,
+                           tensor, letter, n, least, most);
+}
+
+// Rows are numbered by i32.
+static kiln_status check_pairs(const Call *call, int64_t tokens, int64_t each)
+{
+    return each == 0 || tokens <= INT32_MAX / 2 / each
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED,
+                           "%" PRId64 " tokens of %" PRId64 " experts each: expected fewer than 2^30 pairs", tokens,
+                           each);
+}
+
+// ---- routing
+
+typedef struct Routing {
+    int groups, top_groups, group_scores;
+    bool sigmoid, renormalise;
+    double scale;
+} Routing;
+
+static kiln_status take_routing(const Call *call, const kiln_moe_routing *given, int64_t experts, int64_t each,
+                                Routing *r)
+{
+    const kiln_moe_routing otherwise = { 0 }, *const from = given ? given : &otherwise;
+    const int64_t groups = from->groups ? from->groups : 1, top = from->top_groups ? from->top_groups : groups;
+    const int64_t scores = from->group_scores ? from->group_scores : 2;
+    kiln_status status = check_range(call, "groups", groups, 1, experts);
+    if (!status && experts % groups != 0)
+        status = call_fail(call, KILN_BAD_ARGUMENT,
+                           "'groups' is %" PRId64 ", which does not divide %" PRId64 " experts", groups, experts);
+    if (!status) status = check_range(call, "top_groups", top, 1, groups);
+    if (!status) status = check_range(call, "group_scores", scores, 1, 2);
+    if (!status && groups > 1 && scores > experts / groups)
+        status = call_fail(call, KILN_BAD_ARGUMENT, "'group_scores' is 2, but groups have one expert");
+    const int64_t open = groups > 1 ? top * (experts / groups) : experts;
+    if (!status && (each < 1 || each > open || each > PER_TOKEN_MOST))
+        status = call_fail(call, KILN_BAD_ARGUMENT, "%" PRId64 " experts of a token, expected 1 to %" PRId64, each,
+                           open < PER_TOKEN_MOST ? open : PER_TOKEN_MOST);
+    if (!status) status = call_scale(call, from->scale, 1, &r->scale);
+    r->groups = (int)groups, r->top_groups = (int)top, r->group_scores = (int)scores;
+    r->sigmoid = from->sigmoid, r->renormalise = from->renormalise;
+    return status;
+}
+
+kiln_status kiln_moe_route(kiln_ops *ops, kiln_stream *stream, const kiln_moe_route_args *a)
+{
+    Call call;
+    Routing r;
+    kiln_status status = call_begin(&call, "kiln_moe_route", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "[M][E]" },
+                           { IN_OPTIONAL, "correction", a->correction, 1 << KILN_F32, "[E]" },
+                           { OUT, "experts", a->experts, 1 << KILN_I32, "[M][K]" },
+                           { OUT, "weights", a->weights, 1 << KILN_F32, "[M][K]" } };
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_extent(&call, "E", "logits", 1, EXPERTS_MOST);
+    if (!status) status = take_routing(&call, a->routing, call_extent(&call, "E"), call_extent(&call, "K"), &r);
+    if (!status)
+        status = call_kernel(&call, "moe/route.tile", "moe_route",
+                             "T=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d%s",
+                             kiln_type_name(a->logits->type), (int)call_extent(&call, "E"),
+                             (int)call_extent(&call, "K"), yes(r.sigmoid), yes(r.renormalise), r.groups, r.top_groups,
+                             r.group_scores, LACKS(a->correction, "BIAS"));
+    if (status) return status;
+    call_add(&call, KILN_FLOAT(r.scale));
+    return call_run(&call, stream, NULL, 0);
+}
+
+// ---- permutation
+
+static int pairs_of_step(int64_t pairs) { return pairs <= FEW_PAIRS ? FEW_PAIRS : MANY_PAIRS; }
+
+static kiln_status check_permute(Call *call, const kiln_moe_permute_args *a)
+{
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "experts", a->experts, 1 << KILN_I32, "[M][K]" },
+        { IN_OPTIONAL,  "x",       a->x,       TYPES_FLOAT,   "X[M][N]" },
+        { OUT,          "tokens",  a->tokens,  1 << KILN_I32, "[R]" },
+        { OUT,          "places",  a->places,  1 << KILN_I32, "[M][K]" },
+        { OUT,          "offsets", a->offsets, 1 << KILN_I32, "[E + 1]" },
+        { OUT_OPTIONAL, "rows",    a->rows,    same_or(a->x, TYPES_FLOAT, 0), "Y[R][N]" },
+    };
+    // clang-format on
+    const int64_t alignment = a->alignment ? a->alignment : 1;
+    kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_extent(call, "E", "offsets", 1, SORTED_MOST);
+    if (!status) status = check_range(call, "alignment", alignment, 1, ALIGNMENT_MOST);
+    if (!status) status = check_pairs(call, call_extent(call, "M"), call_extent(call, "K"));
+    if (!status && !a->x != !a->rows)
+        status = call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but '%s' is null", a->x ? "x" : "rows",
+                           a->x ? "rows" : "x");
+    if (status) return status;
+    const int64_t least = call_extent(call, "M") * call_extent(call, "K") + call_extent(call, "E") * (alignment - 1);
+    return call_extent(call, "R") >= least
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "dimension 0 of 'tokens' is %" PRId64 ", expected at least %" PRId64,
+                           call_extent(call, "R"), least);
+}
+
+kiln_status kiln_moe_permute(kiln_ops *ops, kiln_stream *stream, const kiln_moe_permute_args *a)
+{
+    static const Taken sorted[] = { { 0, "ID" }, { 2, "TOKEN" }, { 3, "PLACE" }, { 4, "OFFSET" } };
+    static const Taken gathered[] = { { 1, "X" }, { 2, "TOKEN" }, { 5, "Y" } };
+    Call call;
+    kiln_kernel *sort, *gather = NULL;
+    kiln_status status = call_begin(&call, "kiln_moe_permute", ops, a, sizeof *a);
+    if (!status) status = check_permute(&call, a);
+    if (status) return status;
+    status = call_taking_kernel(&call, "moe/permute.tile", "moe_sort", sorted, COUNT(sorted), &sort,
+                                "E=%d, PAD=%d, W=%d, TILE=none", (int)call_extent(&call, "E"),
+                                a->alignment ? (int)a->alignment : 1,
+                                pairs_of_step(call_extent(&call, "M") * call_extent(&call, "K")));
+    if (!status && a->x)
+        status = call_taking_kernel(&call, "moe/permute.tile", "moe_gather", gathered, COUNT(gathered), &gather, "T=%s",
+                                    kiln_type_name(a->x->type));
+    const kiln_arg pairs[] = { call_tensor(&call, 0), call_tensor(&call, 2), call_tensor(&call, 3),
+                               call_tensor(&call, 4), KILN_NONE };
+    const kiln_arg rows[] = { call_tensor(&call, 1), call_tensor(&call, 2), call_tensor(&call, 5) };
+    if (!status) status = call_launch(&call, stream, sort, pairs, COUNT(pairs));
+    return status || !gather ? status : call_launch(&call, stream, gather, rows, COUNT(rows));
+}
+
+kiln_status kiln_moe_unpermute(kiln_ops *ops, kiln_stream *stream, const kiln_moe_unpermute_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_moe_unpermute", ops, a, sizeof *a);
+    if (status) return status;
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "rows",     a->rows,     TYPES_FLOAT,   "Y[R][N]" },
+        { IN,          "places",   a->places,   1 << KILN_I32, "[M][K]" },
+        { IN_OPTIONAL, "weights",  a->weights,  1 << KILN_F32, "[M][K]" },
+        { IN_OPTIONAL, "shared",   a->shared,   0,             "SHARED[M][N]" },
+        { IN_OPTIONAL, "residual", a->residual, 0,             "RES[M][N]" },
+        { OUT,         "out",      a->out,      0,             "OUT[M][N]" },
+    };
+    // clang-format on
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_extent(&call, "K", "places", 1, PER_TOKEN_MOST);
+    if (!status)
+        status = call_kernel(&call, "moe/permute.tile", "moe_combine", "T=%s, KK=%d%s%s%s",
+                             kiln_type_name(a->rows->type), (int)call_extent(&call, "K"), LACKS(a->weights, "WEIGHT"),
+                             LACKS(a->shared, "SHARED"), LACKS(a->residual, "RES"));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+// ---- products of experts
+
+// Rows of a tile: an expert's rows fill some 64 in the mean, or the tile is smaller. On a CPU products have as many rows as a
+// tile has.
+static int rows_of_tile(const Call *call, int64_t rows, int64_t experts)
+{
+    const int64_t each = experts ? (rows + experts - 1) / experts : rows;
+    if (ops_on_cpu(call->ops)) return each <= 4 ? 8 : each <= 32 ? 32 : 128;
+    return each <= 24 ? 32 : each <= 64 ? 64 : 128;
+}
+
+// With counts the experts' places, back to back, are the rows.
+static const kiln_tensor *as_rows(Call *call, const kiln_tensor *tensor)
+{
+    if (tensor->rank != 3) return tensor;
+    const kiln_tensor flat = kiln_tensor_of(tensor->device, tensor->data, tensor->type, 2,
+                                            (int64_t[]){ tensor->shape[0] * tensor->shape[1], tensor->shape[2] });
+    return call_keep(call, &flat);
+}
+
+static bool is_fp8(const kiln_grouped_gemm_args *a) { return a->a && a->a->type == KILN_E4M3; }
+
+// Places in either table.
+typedef struct Places {
+    int offsets, c;
+} Places;
+static Places places_of(const kiln_grouped_gemm_args *a) { return is_fp8(a) ? (Places){ 4, 6 } : (Places){ 2, 5 }; }
+
+static kiln_status check_fp8(Call *call, const kiln_grouped_gemm_args *a)
+{
+    const bool apart = a->counts != NULL;
+    if (a->bias || !a->transpose_b)
+        return call_fail(call, KILN_UNSUPPORTED, "'a' is a tensor of e4m3, expected %s with it",
+                         a->bias ? "no 'bias'" : "'transpose_b'");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",        a->a,        1 << KILN_E4M3, apart ? "[E][rows][K]" : "A[R][K]" },
+        { IN,          "a_scales", a->a_scales, 1 << KILN_F32,  apart ? "[E][rows][blocks of K]" : "[R][blocks of K]" },
+        { IN,          "b",        a->b,        0,              "B[E][N][K]" },
+        { IN,          "b_scales", a->b_scales, 1 << KILN_F32,  "[E][blocks of N][blocks of K]" },
+        { IN_OPTIONAL, "offsets",  a->offsets,  1 << KILN_I32,  "[E + 1]" },
+        { IN_OPTIONAL, "counts",   a->counts,   1 << KILN_I32,  "[E]" },
+        { OUT,         "c",        a->c,        TYPES_FLOAT,    apart ? "[E][rows][N]" : "C[R][N]" },
+    };
+    // clang-format on
+    const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (status) return status;
+    const int64_t of_k = (call_extent(call, "K") + 127) / 128, of_n = (call_extent(call, "N") + 127) / 128;
+    if (call_extent(call, "blocks of K") != of_k)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'a_scales' has %" PRId64 " scales for a row of K = %" PRId64 ", expected %" PRId64,
+                         call_extent(call, "blocks of K"), call_extent(call, "K"), of_k);
+    if (call_extent(call, "blocks of N") != of_n)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'b_scales' has %" PRId64 " rows of scales for N = %" PRId64 ", expected %" PRId64,
+                         call_extent(call, "blocks of N"), call_extent(call, "N"), of_n);
+    call->tensors[1] = as_rows(call, a->a_scales);
+    return KILN_OK;
+}
+
+static kiln_status check_16(Call *call, const kiln_grouped_gemm_args *a)
+{
+    const unsigned results = same_or(a->a, TYPES_16, 1U << KILN_F32);
+    const unsigned biases = a->c && (unsigned)a->c->type <= KILN_BOOL ? results & 1U << a->c->type : results;
+    const bool apart = a->counts != NULL;
+    if (a->a_scales || a->b_scales)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'a' is no tensor of e4m3",
+                         a->a_scales ? "a_scales" : "b_scales");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",       a->a,       TYPES_16 | 1 << KILN_E4M3, apart ? "[E][rows][K]" : "A[R][K]" },
+        { IN,          "b",       a->b,       0,             a->transpose_b ? "B[E][N][K]" : "B[E][K][N]" },
+        { IN_OPTIONAL, "offsets", a->offsets, 1 << KILN_I32, "[E + 1]" },
+        { IN_OPTIONAL, "counts",  a->counts,  1 << KILN_I32, "[E]" },
+        { IN_OPTIONAL, "bias",    a->bias,    biases ? biases : results, "[E][N]" },
+        { OUT,         "c",       a->c,       results,       apart ? "[E][rows][N]" : "C[R][N]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+}
+
+static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
+{
+    if (!a->offsets == !a->counts)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'offsets' and 'counts' are both %s, expected one of them",
+                         a->counts ? "given" : "null");
+    const kiln_status status = is_fp8(a) ? check_fp8(call, a) : check_16(call, a);
+    if (status) return status;
+    call->tensors[0] = as_rows(call, a->a), call->tensors[places_of(a).c] = as_rows(call, a->c);
+    return check_pairs(call, call->tensors[0]->shape[0], 1);
+}
+
+static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
+{
+    kiln_status status = check_grouped(call, a);
+    if (status) return status;
+    const int rows = rows_of_tile(call, call->tensors[0]->shape[0], call_extent(call, "E"));
+    if (is_fp8(a))
+        status = call_kernel(call, "moe/grouped_fp8.tile", "grouped_fp8", "TC=%s, BM=%d%s%s",
+                             kiln_type_name(a->c->type), rows, LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"));
+    else
+        status = call_kernel(call, "moe/grouped_gemm.tile", "grouped_gemm", "T=%s, TC=%s, TB=%s, BM=%d%s%s%s",
+                             kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b), rows,
+                             LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
+    call_add(call, KILN_INT(a->counts ? call_extent(call, "rows") : 0));
+    return status;
+}
+
+// That offsets are offsets, where values are looked at. While the workspace's size is wanted, what looks is built.
+static kiln_status look_at_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows)
+{
+    kiln_kernel *kernel;
+    if (!call->tensors[i] || !ops_look_at_values(call->ops)) return KILN_OK;
+    const kiln_status status = call_taking_kernel(call, "moe/grouped_gemm.tile", "grouped_offsets",
+                                                  &(Taken){ i, "OFFSET" }, 1, &kernel, "%s", "");
+    const kiln_arg args[] = { call_tensor(call, i), KILN_INT(rows) };
+    return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
+}
+
+kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_gemm_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, "kiln_grouped_gemm_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_grouped(&call, a);
+    if (!status) status = look_at_offsets(&call, NULL, places_of(a).offsets, 0);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_grouped_gemm", ops, a, sizeof *a);
+    if (!status) status = prepare_grouped(&call, a);
+    if (!status) status = call_room(&call, a->workspace_bytes);
+    if (!status) status = look_at_offsets(&call, stream, places_of(a).offsets, call.tensors[0]->shape[0]);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+}
+
+kiln_status kiln_grouped_gemm_weights(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_weights_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_grouped_gemm_weights", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "a", a->a, TYPES_16, "A[R][K]" },
+                           { IN, "dc", a->dc, 0, "DC[R][N]" },
+                           { IN, "offsets", a->offsets, 1 << KILN_I32, "[E + 1]" },
+                           { OUT, "db", a->db, same_or(a->a, TYPES_16, 1U << KILN_F32),
+                             a->transpose_b ? "DB[E][N][K]" : "DB[E][K][N]" } };
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_pairs(&call, call_extent(&call, "R"), 1);
+    if (!status)
+        status = call_kernel(&call, "moe/grouped_gemm.tile", "grouped_gemm_weights", "T=%s, TC=%s, TB=%s",
+                             kiln_type_name(a->a->type), kiln_type_name(a->db->type), yes(a->transpose_b));
+    if (!status) status = look_at_offsets(&call, stream, 2, call_extent(&call, "R"));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+// ---- a layer
+
+typedef struct Layer {
+    Routing routing;
+    double alpha, limit;
+    int64_t each; // experts of a token
+} Layer;
+
+static kiln_status check_both(const Call *call, const char *one, const void *first, const char *other,
+                              const void *second)
+{
+    return !first == !second ? KILN_OK
+                             : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but '%s' is null",
+                                         first ? one : other, first ? other : one);
+}
+
+static kiln_status check_twice(const Call *call, const char *tensor, const char *name, const char *of)
+{
+    const int64_t both = call_extent(call, name), one = call_extent(call, of);
+    return both == 2 * one ? KILN_OK
+                           : call_fail(call, KILN_BAD_SHAPE,
+                                       "'%s' has %" PRId64 " rows of gate and up, expected %" PRId64
+                                       ": '%s' has %" PRId64 " hidden elements",
+                                       tensor, both, 2 * one, call_source(call, of), one);
+}
+
+static kiln_status check_activation(const Call *call, const kiln_moe_args *a, Layer *l)
+{
+    l->alpha = a->alpha ? *a->alpha : 1.702, l->limit = a->limit ? *a->limit : 7;
+    if ((unsigned)a->activation > KILN_MOE_SWIGLU_CLAMPED)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_moe_activation",
+                         (int)a->activation);
+    if (!isfinite((float)l->alpha))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'alpha' is %g, expected a finite number", l->alpha);
+    if (!((float)l->limit > 0))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'limit' is %g, expected a positive number", l->limit);
+    return KILN_OK;
+}
+
+static kiln_status check_choice(const Call *call, const kiln_moe_args *a, Layer *l)
+{
+    if (!a->logits == !a->experts)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'logits' and 'experts' are both %s, expected one of them",
+                         a->logits ? "given" : "null");
+    if (a->logits && a->weights)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'weights' is given, but 'logits' say what they are");
+    if (!a->logits && a->correction)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'correction' is given, but 'logits' is null");
+    l->each = a->logits ? a->top_k : call_extent(call, "K");
+    const int64_t most = a->logits ? EXPERTS_MOST : SORTED_MOST;
+    kiln_status status = check_extent(call, "E", "gate_up", 1, most);
+    if (!status && a->logits) status = take_routing(call, a->routing, call_extent(call, "E"), l->each, &l->routing);
+    if (!status && !a->logits) status = check_extent(call, "K", "experts", 1, PER_TOKEN_MOST);
+    return status ? status : check_pairs(call, call_extent(call, "M"), l->each);
+}
+
+static kiln_status check_layer(Call *call, const kiln_moe_args *a, Layer *l)
+{
+    *l = (Layer){ .routing = { 1, 1, 2, false, false, 1 } };
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "x",              a->x,              TYPES_16,      "[M][D]" },
+        { IN,          "gate_up",        a->gate_up,        0,             "[E][gate and up][D]" },
+        { IN,          "down",           a->down,           0,             "[E][D][F]" },
+        { IN_OPTIONAL, "gate_up_bias",   a->gate_up_bias,   0,             "[E][gate and up]" },
+        { IN_OPTIONAL, "down_bias",      a->down_bias,      0,             "[E][D]" },
+        { IN_OPTIONAL, "logits",         a->logits,         TYPES_FLOAT,   "[M][E]" },
+        { IN_OPTIONAL, "correction",     a->correction,     1 << KILN_F32, "[E]" },
+        { IN_OPTIONAL, "experts",        a->experts,        1 << KILN_I32, "[M][K]" },
+        { IN_OPTIONAL, "weights",        a->weights,        1 << KILN_F32, "[M][K]" },
+        { IN_OPTIONAL, "shared_gate_up", call_with_batch(call, a->shared_gate_up, 3), 0, "[1][shared gate and up][D]" },
+        { IN_OPTIONAL, "shared_down",    call_with_batch(call, a->shared_down, 3),    0, "[1][D][shared]" },
+        { IN_OPTIONAL, "residual",       a->residual,       0,             "[M][D]" },
+        { OUT,         "out",            a->out,            0,             "[M][D]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = check_twice(call, "gate_up", "gate and up", "F");
+    if (!status) status = check_both(call, "shared_gate_up", a->shared_gate_up, "shared_down", a->shared_down);
+    if (!status && a->shared_down) status = check_twice(call, "shared_gate_up", "shared gate and up", "shared");
+    if (!status) status = check_activation(call, a, l);
+    return status ? status : check_choice(call, a, l);
+}
+
+static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
+{
+    static const int functions[] = { [KILN_MOE_SWIGLU] = 4, [KILN_MOE_GEGLU] = 3, [KILN_MOE_SWIGLU_CLAMPED] = 16 };
+    Layer l;
+    kiln_status status = check_layer(call, a, &l);
+    if (status) return status;
+    const int64_t pairs = call_extent(call, "M") * l.each, D = call_extent(call, "D");
+    const int rows = rows_of_tile(call, pairs, call_extent(call, "E"));
+    const int shared_rows = rows_of_tile(call, call_extent(call, "M"), 1);
+    status = call_kernel(
+        call, "moe/moe.tile", "moe",
+        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
+        "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+        kiln_type_name(a->x->type), a->logits ? kiln_type_name(a->logits->type) : "f32", (int)call_extent(call, "E"),
+        (int)l.each, yes(l.routing.sigmoid), yes(l.routing.renormalise), l.routing.groups, l.routing.top_groups,
+        l.routing.group_scores, functions[a->activation], yes(a->interleaved), rows, shared_rows, pairs_of_step(pairs),
+        (int)D, LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"),
+        LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"), LACKS(a->weights, "WEIGHT"),
+        LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
+    call_add(call, KILN_FLOAT(l.routing.scale));
+    call_add(call, KILN_FLOAT(l.alpha));
+    call_add(call, KILN_FLOAT(l.limit));
+    return status;
+}
+
+kiln_status kiln_moe_workspace_size(kiln_ops *ops, const kiln_moe_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, "kiln_moe_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_layer(&call, a);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_moe(kiln_ops *ops, kiln_stream *stream, const kiln_moe_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_moe", ops, a, sizeof *a);
+    if (!status) status = prepare_layer(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+}

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: MIT
+// moe_test.c - routing, permutation and products of experts against the references of their kernels, and whole layers against
+// sums in f64; experts without rows, and rows without experts; what is refused.
+#include "support.h"
+
+#include "kiln/ops/moe.h"
+
+static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
+
+static Array *drawn(Array *x, double low, double high)
+{
+    fill_random(x, low, high);
+    return x;
+}
+
+static Array *result(Array *x)
+{
+    array_send(x);
+    return x;
+}
+
+static Array *whole(Array *x, int64_t low, int64_t high)
+{
+    for (int64_t i = 0; i < count(x); i++) set(x, i, (double)integer(low, high));
+    array_send(x);
+    return x;
+}
+
+static Array *listed(int64_t n, const int32_t *numbers_of)
+{
+    Array *const x = ARRAY(KILN_I32, n);
+    for (int64_t i = 0; i < n; i++) set(x, i, numbers_of[i]);
+    array_send(x);
+    return x;
+}
+
+static void done(kiln_status status)
+{
+    assert_ok(status);
+    assert_ok(kiln_stream_wait(device, NULL));
+}
+
+static void compare(const char *name, Array *got, const double *expected, Tolerance tolerance)
+{
+    array_fetch(got);
+    assert_close(name, got, expected, tolerance);
+}
+
+static const Tolerance same = { 0.5, 0, 1e-9 }, close_f32 = { 1e-5, 1e-4, 1e-9 }, close_16 = { 3e-2, 2e-2, 1e-4 };
+
+// ---- routing
+
+typedef struct RouteCase {
+    kiln_type type;
+    int64_t tokens, experts, each;
+    kiln_moe_routing routing;
+    bool correction;
+} RouteCase;
+
+// By the kernel's reference, in host memory.
+static void expect_route(const RouteCase *c, const Array *logits, const Array *correction, const kiln_tensor *experts,
+                         const kiln_tensor *weights)
+{
+    char bindings[160];
+    const kiln_moe_routing *const r = &c->routing;
+    snprintf(bindings, sizeof bindings, "T=f32, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d%s",
+             (int)c->experts, (int)c->each, r->sigmoid ? "true" : "false", r->renormalise ? "true" : "false",
+             r->groups ? (int)r->groups : 1, r->top_groups ? (int)r->top_groups : 1,
+             r->group_scores ? (int)r->group_scores : 2, correction ? "" : ", BIAS=none");
+    const kiln_arg args[] = { KILN_TENSOR(host_copy(logits)),
+                              correction ? KILN_TENSOR(host_copy(correction)) : KILN_NONE, KILN_TENSOR(experts),
+                              KILN_TENSOR(weights), KILN_FLOAT(r->scale ? *r->scale : 1) };
+    run_reference("moe/route.tile", "moe_route", bindings, args, 5);
+}
+
+static void routes(void **state)
+{
+    static const double scale = 2.5;
+    static const RouteCase cases[] = {
+        { KILN_BF16, 37, 60, 4, { .renormalise = true }, false },
+        { KILN_F32, 5, 256, 8, { true, true, &scale, 8, 4, 0 }, true },
+        { KILN_BF16, 0, 60, 4, { .renormalise = true }, false },
+    };
+    for (int i = 0; i < 3; i++) {
+        const RouteCase *const c = &cases[i];
+        Array *const logits = drawn(ARRAY(c->type, c->tokens, c->experts), -3, 3);
+        Array *const correction = c->correction ? drawn(ARRAY(KILN_F32, c->experts), -0.2, 0.2) : NULL;
+        Array *const experts = result(ARRAY(KILN_I32, c->tokens, c->each));
+        Array *const weights = result(ARRAY(KILN_F32, c->tokens, c->each));
+        const kiln_tensor *const ids = host_result(experts), *const w = host_result(weights);
+        expect_route(c, logits, correction, ids, w);
+        done(kiln_moe_route(ops, NULL,
+                            &(kiln_moe_route_args){ .logits = of(logits),
+                                                    .correction = of(correction),
+                                                    .experts = of(experts),
+                                                    .weights = of(weights),
+                                                    .routing = &c->routing }));
+        compare("experts", experts, numbers(ids), same);
+        compare("weights", weights, numbers(w), close_f32);
+    }
+}
+
+// ---- permutation
+
+// There and back: each token's row as often as it has experts.
+static void permutation(void **state)
+{
+    enum {
+        TOKENS = 70,
+        EACH = 3,
+        EXPERTS = 7,
+        N = 72,
+        ALIGNMENT = 16,
+        ROWS = TOKENS * EACH + EXPERTS * (ALIGNMENT - 1)
+    };
+    Array *const experts = whole(ARRAY(KILN_I32, TOKENS, EACH), -1, EXPERTS), *const x = drawn(
+                                                                                  ARRAY(KILN_BF16, TOKENS, N), -1, 1);
+    Array *const tokens = result(ARRAY(KILN_I32, ROWS)), *const places = result(ARRAY(KILN_I32, TOKENS, EACH));
+    Array *const offsets = result(ARRAY(KILN_I32, EXPERTS + 1)), *const y = result(ARRAY(KILN_BF16, ROWS, N));
+    Array *const weights = drawn(ARRAY(KILN_F32, TOKENS, EACH), 0, 1), *const out = result(ARRAY(KILN_BF16, TOKENS, N));
+    const kiln_tensor *const t = host_result(tokens), *const p = host_result(places), *const o = host_result(offsets);
+    char bindings[60];
+    snprintf(bindings, sizeof bindings, "E=%d, PAD=%d, TILE=none", EXPERTS, ALIGNMENT);
+    const kiln_arg args[] = { KILN_TENSOR(host_copy(experts)), KILN_TENSOR(t), KILN_TENSOR(p), KILN_TENSOR(o),
+                              KILN_NONE };
+    run_reference("moe/permute.tile", "moe_sort", bindings, args, 5);
+    done(kiln_moe_permute(ops, NULL,
+                          &(kiln_moe_permute_args){ .experts = of(experts),
+                                                    .x = of(x),
+                                                    .tokens = of(tokens),
+                                                    .places = of(places),
+                                                    .offsets = of(offsets),
+                                                    .rows = of(y),
+                                                    .alignment = ALIGNMENT }));
+    compare("tokens", tokens, numbers(t), same);
+    compare("places", places, numbers(p), same);
+    compare("offsets", offsets, numbers(o), same);
+    done(kiln_moe_unpermute(
+        ops, NULL,
+        &(kiln_moe_unpermute_args){
+            .rows = of(y), .places = of(places), .weights = of(weights), .residual = of(x), .out = of(out) }));
+    double *const expected = values(ARRAY(KILN_F32, TOKENS, N));
+    for (int64_t i = 0; i < TOKENS * N; i++) {
+        expected[i] = get(x, i);
+        for (int k = 0; k < EACH; k++)
+            if (get(experts, i / N * EACH + k) >= 0 && get(experts, i / N * EACH + k) < EXPERTS)
+                expected[i] += get(weights, i / N * EACH + k) * get(x, i);
+    }
+    compare("out", out, expected, close_16);
+}
+
+// ---- products
+
+static const int32_t offsets_of[] = { 0, 0, 70, 71, 135, 135 }; // of five experts, three of which have rows
+enum { EXPERTS = 5, ROWS = 140, K = 72, N = 88 };               // the last rows belong to none
+
+static void expect_product(const Array *a, const Array *b, const Array *bias, bool transposed, int64_t room,
+                           const int32_t *first, const int32_t *counts, double *c)
+{
+    for (int e = 0; e < EXPERTS; e++)
+        for (int64_t r = first ? first[e] : e * room; r < (first ? first[e + 1] : e * room + counts[e]); r++)
+            for (int64_t n = 0; n < N; n++) {
+                double sum = bias ? get(bias, e * N + n) : 0;
+                for (int64_t k = 0; k < K; k++)
+                    sum += get(a, r * K + k) * get(b, transposed ? (e * N + n) * K + k : (e * K + k) * N + n);
+                c[r * N + n] = sum;
+            }
+}
+
+static void run_grouped(kiln_grouped_gemm_args a)
+{
+    assert_ok(kiln_grouped_gemm_workspace_size(ops, &a, &a.workspace_bytes));
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    done(kiln_grouped_gemm(ops, NULL, &a));
+}
+
+// Rows that belong to no expert stay as they were: NaN on both sides.
+static double *untouched(Array *c)
+{
+    double *const expected = values(c);
+    for (int64_t i = 0; i < count(c); i++) expected[i] = NAN;
+    return expected;
+}
+
+static void products_of_ragged_rows(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        const bool transposed = i != 1;
+        const kiln_type type = i == 1 ? KILN_F16 : KILN_BF16, to = i == 2 ? KILN_F32 : type;
+        Array *const a = drawn(ARRAY(type, ROWS, K), -1, 1), *const c = result(ARRAY(to, ROWS, N));
+        Array *const b = drawn(transposed ? ARRAY(type, EXPERTS, N, K) : ARRAY(type, EXPERTS, K, N), -1, 1);
+        Array *const bias = i == 1 ? drawn(ARRAY(to, EXPERTS, N), -1, 1) : NULL;
+        double *const expected = untouched(c);
+        expect_product(a, b, bias, transposed, 0, offsets_of, NULL, expected);
+        run_grouped((kiln_grouped_gemm_args){ .a = of(i == 2 ? array_spread(a, false) : a),
+                                              .b = of(b),
+                                              .c = of(c),
+                                              .offsets = of(listed(EXPERTS + 1, offsets_of)),
+                                              .bias = of(bias),
+                                              .transpose_b = transposed });
+        compare("c", c, expected, close_16);
+    }
+}
+
+static void products_in_places(void **state)
+{
+    enum { ROOM = 33 };
+    static const int32_t counts[] = { 33, 0, 1, 20, 32 };
+    Array *const a = drawn(ARRAY(KILN_BF16, EXPERTS, ROOM, K), -1, 1), *const b = drawn(ARRAY(KILN_BF16, EXPERTS, N, K),
+                                                                                        -1, 1);
+    Array *const c = result(ARRAY(KILN_BF16, EXPERTS, ROOM, N));
+    double *const expected = untouched(c);
+    expect_product(a, b, NULL, true, ROOM, NULL, counts, expected);
+    run_grouped((kiln_grouped_gemm_args){
+        .a = of(a), .b = of(b), .c = of(c), .counts = of(listed(EXPERTS, counts)), .transpose_b = true });
+    compare("c", c, expected, close_16);
+}
+
+// Of e4m3, with scales of blocks.
+static void products_of_fp8(void **state)
+{
+    enum { WIDE = 272, BLOCKS = 3, TALL = 144 };
+    Array *const a = drawn(ARRAY(KILN_E4M3, ROWS, WIDE), -1, 1), *const b = drawn(ARRAY(KILN_E4M3, EXPERTS, TALL, WIDE),
+                                                                                  -1, 1);
+    Array *const sa = drawn(ARRAY(KILN_F32, ROWS, BLOCKS), 0.5, 2), *const sb = drawn(
+                                                                        ARRAY(KILN_F32, EXPERTS, 2, BLOCKS), 0.5, 2);
+    Array *const c = result(ARRAY(KILN_BF16, ROWS, TALL));
+    double *const expected = untouched(c);
+    for (int e = 0; e < EXPERTS; e++)
+        for (int64_t r = offsets_of[e]; r < offsets_of[e + 1]; r++)
+            for (int64_t n = 0; n < TALL; n++) {
+                double sum = 0;
+                for (int64_t k = 0; k < WIDE; k++)
+                    sum += get(a, r * WIDE + k) * get(sa, r * BLOCKS + k / 128) * get(b, (e * TALL + n) * WIDE + k) *
+                           get(sb, (e * 2 + n / 128) * BLOCKS + k / 128);
+                expected[r * TALL + n] = sum;
+            }
+    kiln_grouped_gemm_args g = { .a = of(a),
+                                 .b = of(b),
+                                 .c = of(c),
+                                 .a_scales = of(sa),
+                                 .b_scales = of(sb),
+                                 .offsets = of(listed(EXPERTS + 1, offsets_of)),
+                                 .transpose_b = true };
+    run_grouped(g);
+    compare("c", c, expected, (Tolerance){ 0.5, 2e-2, 1e-4 });
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.transpose_b = false, KILN_UNSUPPORTED,
+            "kiln_grouped_gemm: 'a' is a tensor of e4m3, expected 'transpose_b' with it");
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.a_scales = NULL, KILN_BAD_ARGUMENT, "'a_scales' is null");
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.b_scales = of(drawn(ARRAY(KILN_F32, EXPERTS, 3, BLOCKS), 0, 1)),
+            KILN_BAD_SHAPE, "'b_scales' has 3 rows of scales for N = 144, expected 2");
+}
+
+static void weight_gradients(void **state)
+{
+    Array *const a = drawn(ARRAY(KILN_BF16, ROWS, K), -1, 1), *const dc = drawn(ARRAY(KILN_BF16, ROWS, N), -1, 1);
+    Array *const db = result(ARRAY(KILN_F32, EXPERTS, N, K));
+    double *const expected = values(db);
+    for (int64_t j = 0; j < count(db); j++) {
+        const int64_t e = j / (K * N), n = j / K % N, k = j % K;
+        expected[j] = 0;
+        for (int64_t r = offsets_of[e]; r < offsets_of[e + 1]; r++)
+            expected[j] += get(a, r * K + k) * get(dc, r * N + n);
+    }
+    const kiln_grouped_gemm_weights_args args = {
+        .a = of(a), .dc = of(dc), .offsets = of(listed(EXPERTS + 1, offsets_of)), .db = of(db), .transpose_b = true
+    };
+    done(kiln_grouped_gemm_weights(ops, NULL, &args));
+    compare("db", db, expected, close_16);
+}
+
+// ---- layers
+
+typedef struct LayerCase {
+    kiln_type type;
+    int64_t tokens, hidden, experts, each, shared; // shared: hidden elements; 0: none
+    bool logits, biases, residual, interleaved;
+    kiln_moe_activation activation;
+    kiln_moe_routing routing;
+} LayerCase;
+
+enum { WIDTH = 64 };
+
+typedef struct Ffn {
+    const LayerCase *c;
+    const Array *gate_up, *down, *gate_up_bias, *down_bias;
+    int64_t hidden;
+} Ffn;
+
+static double activated(const LayerCase *c, double g, double u)
+{
+    if (c->activation == KILN_MOE_SWIGLU) return g / (1 + exp(-g)) * u;
+    if (c->activation == KILN_MOE_GEGLU)
+        return 0.5 * g * (1 + tanh(0.7978845608028654 * (g + 0.044715 * g * g * g))) * u;
+    g = fmin(g, 0.7), u = fmax(fmin(u, 0.7), -0.7);
+    return g / (1 + exp(-1.5 * g)) * (u + 1);
+}
+
+// Adds w expert(x) to y.
+static void add_expert(const Ffn *f, int64_t e, const Array *x, int64_t m, double w, double *y)
+{
+    double h[64];
+    for (int64_t j = 0; j < f->hidden; j++) {
+        const int64_t at[2] = { e * 2 * f->hidden + (f->c->interleaved ? 2 * j : j),
+                                e * 2 * f->hidden + (f->c->interleaved ? 2 * j + 1 : f->hidden + j) };
+        double sum[2];
+        for (int s = 0; s < 2; s++) {
+            sum[s] = f->gate_up_bias ? get(f->gate_up_bias, at[s]) : 0;
+            for (int64_t d = 0; d < WIDTH; d++) sum[s] += get(x, m * WIDTH + d) * get(f->gate_up, at[s] * WIDTH + d);
+        }
+        h[j] = activated(f->c, sum[0], sum[1]);
+    }
+    for (int64_t d = 0; d < WIDTH; d++) {
+        double sum = f->down_bias ? get(f->down_bias, e * WIDTH + d) : 0;
+        for (int64_t j = 0; j < f->hidden; j++) sum += h[j] * get(f->down, (e * WIDTH + d) * f->hidden + j);
+        y[d] += w * sum;
+    }
+}
+
+typedef struct Chosen {
+    Array *logits, *experts, *weights;
+    const double *ids, *w;
+} Chosen;
+
+static Chosen choose(const LayerCase *c)
+{
+    Chosen t = { 0 };
+    if (!c->logits) {
+        t.experts = whole(ARRAY(KILN_I32, c->tokens, c->each), -1, c->experts);
+        t.weights = drawn(ARRAY(KILN_F32, c->tokens, c->each), 0, 1);
+        t.ids = numbers(host_copy(t.experts)), t.w = numbers(host_copy(t.weights));
+        return t;
+    }
+    t.logits = drawn(ARRAY(c->type, c->tokens, c->experts), -2, 2);
+    const RouteCase route = { c->type, c->tokens, c->experts, c->each, c->routing, false };
+    const kiln_tensor *const ids = host_result(ARRAY(KILN_I32, c->tokens, c->each));
+    const kiln_tensor *const w = host_result(ARRAY(KILN_F32, c->tokens, c->each));
+    expect_route(&route, t.logits, NULL, ids, w);
+    t.ids = numbers(ids), t.w = numbers(w);
+    return t;
+}
+
+static void layer(const LayerCase *c)
+{
+    const Chosen t = choose(c);
+    Array *const x = drawn(ARRAY(c->type, c->tokens, WIDTH), -1, 1), *const out =
+                                                                         result(ARRAY(c->type, c->tokens, WIDTH));
+    const Ffn f = { c,
+                    drawn(ARRAY(c->type, c->experts, 2 * c->hidden, WIDTH), -0.3, 0.3),
+                    drawn(ARRAY(c->type, c->experts, WIDTH, c->hidden), -0.3, 0.3),
+                    c->biases ? drawn(ARRAY(c->type, c->experts, 2 * c->hidden), -0.5, 0.5) : NULL,
+                    c->biases ? drawn(ARRAY(c->type, c->experts, WIDTH), -0.5, 0.5) : NULL,
+                    c->hidden };
+    const Ffn s = { c,
+                    c->shared ? drawn(ARRAY(c->type, 2 * c->shared, WIDTH), -0.3, 0.3) : NULL,
+                    c->shared ? drawn(ARRAY(c->type, WIDTH, c->shared), -0.3, 0.3) : NULL,
+                    NULL,
+                    NULL,
+                    c->shared };
+    Array *const residual = c->residual ? drawn(ARRAY(c->type, c->tokens, WIDTH), -1, 1) : NULL;
+    double *const expected = values(out);
+    for (int64_t m = 0; m < c->tokens; m++) {
+        double *const y = expected + m * WIDTH;
+        for (int64_t d = 0; d < WIDTH; d++) y[d] = residual ? get(residual, m * WIDTH + d) : 0;
+        if (c->shared) add_expert(&s, 0, x, m, 1, y);
+        for (int64_t k = 0; k < c->each; k++) {
+            const int64_t e = (int64_t)t.ids[m * c->each + k];
+            if (e >= 0 && e < c->experts) add_expert(&f, e, x, m, t.w[m * c->each + k], y);
+        }
+    }
+    kiln_moe_args a = { .x = of(x),
+                        .gate_up = of(f.gate_up),
+                        .down = of(f.down),
+                        .gate_up_bias = of(f.gate_up_bias),
+                        .down_bias = of(f.down_bias),
+                        .logits = of(t.logits),
+                        .experts = of(t.experts),
+                        .weights = of(t.weights),
+                        .shared_gate_up = of(s.gate_up),
+                        .shared_down = of(s.down),
+                        .residual = of(residual),
+                        .out = of(out),
+                        .top_k = c->logits ? c->each : 0,
+                        .routing = &c->routing,
+                        .activation = c->activation,
+                        .interleaved = c->interleaved,
+                        .alpha = &(double){ 1.5 },
+                        .limit = &(double){ 0.7 } };
+    assert_ok(kiln_moe_workspace_size(ops, &a, &a.workspace_bytes));
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    done(kiln_moe(ops, NULL, &a)); // twice: nothing is left of the first
+    done(kiln_moe(ops, NULL, &a));
+    compare("out", out, expected, close_16);
+}
+
+static void layers(void **state)
+{
+    static const LayerCase cases[] = {
+        { KILN_BF16, 45, 48, 8, 2, 40, true, false, true, false, KILN_MOE_SWIGLU, { .renormalise = true } },
+        { KILN_F16, 3, 40, 6, 4, 0, false, true, false, true, KILN_MOE_SWIGLU_CLAMPED, { 0 } },
+        { KILN_F16, 0, 40, 6, 4, 0, false, true, false, true, KILN_MOE_SWIGLU_CLAMPED, { 0 } },
+    };
+    for (int i = 0; i < 3; i++) layer(&cases[i]);
+}
+
+// ---- refusals
+
+static void routes_are_refused(void **state)
+{
+    Array *const logits = ARRAY(KILN_F32, 2, 12), *const experts = ARRAY(KILN_I32, 2, 4),
+                 *const weights = ARRAY(KILN_F32, 2, 4);
+    const kiln_tensor many = kiln_tensor_of(device, logits->tensor.data, KILN_F32, 2, (int64_t[]){ 0, 2000 });
+    const kiln_tensor none = kiln_tensor_of(device, experts->tensor.data, KILN_I32, 2, (int64_t[]){ 0, 4 });
+    const kiln_tensor none_f = kiln_tensor_of(device, weights->tensor.data, KILN_F32, 2, (int64_t[]){ 0, 4 });
+    kiln_moe_routing r = { .groups = 5 };
+    kiln_moe_route_args a = { .logits = of(logits), .experts = of(experts), .weights = of(weights), .routing = &r };
+    assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT,
+                 "kiln_moe_route: 'groups' is 5, which does not divide 12");
+    r = (kiln_moe_routing){ .groups = 4, .top_groups = 1 };
+    assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT, "4 experts of a token, expected 1 to 3");
+    r = (kiln_moe_routing){ .groups = 12, .top_groups = 4 };
+    assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT, "'group_scores' is 2, but groups have one expert");
+    r = (kiln_moe_routing){ .scale = &(double){ -1 } };
+    assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT, "'scale' is -1, expected a positive number");
+    r = (kiln_moe_routing){ 0 };
+    REFUSED(kiln_moe_route(ops, NULL, &a), a, (a.logits = &many, a.experts = &none, a.weights = &none_f),
+            KILN_UNSUPPORTED, "'logits' has E = 2000, expected 1 to 1024");
+}
+
+static void permutations_are_refused(void **state)
+{
+    Array *const experts = ARRAY(KILN_I32, 3, 2), *const tokens = ARRAY(KILN_I32, 8),
+                 *const places = ARRAY(KILN_I32, 3, 2);
+    Array *const offsets = ARRAY(KILN_I32, 5), *const x = ARRAY(KILN_F32, 3, 8);
+    kiln_moe_permute_args a = {
+        .experts = of(experts), .tokens = of(tokens), .places = of(places), .offsets = of(offsets), .alignment = 2
+    };
+    assert_fails(kiln_moe_permute(ops, NULL, &a), KILN_BAD_SHAPE, "dimension 0 of 'tokens' is 8, expected at least 10");
+    REFUSED(kiln_moe_permute(ops, NULL, &a), a, a.x = of(x), KILN_BAD_ARGUMENT, "'x' is given, but 'rows' is null");
+    REFUSED(kiln_moe_permute(ops, NULL, &a), a, a.alignment = -1, KILN_BAD_ARGUMENT,
+            "'alignment' is -1, expected 1 to 1024");
+}
+
+static void products_are_refused(void **state)
+{
+    static const int32_t falling[] = { 0, 4, 2 };
+    Array *const a = ARRAY(KILN_BF16, 4, 16), *const b = ARRAY(KILN_BF16, 2, 8, 16), *const c = ARRAY(KILN_BF16, 4, 8);
+    Array *const counts = ARRAY(KILN_I32, 2), *const offsets = listed(3, falling);
+    kiln_grouped_gemm_args g = { .a = of(a), .b = of(b), .c = of(c), .offsets = of(offsets), .transpose_b = true };
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.counts = of(counts), KILN_BAD_ARGUMENT,
+            "kiln_grouped_gemm: 'offsets' and 'counts' are both given");
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.transpose_b = false, KILN_BAD_SHAPE,
+            "dimension 1 of 'b' is 8, expected 16: its shape is [E][K][N], and 'a' has K = 16");
+    assert_fails(kiln_grouped_gemm(ops, NULL, &g), KILN_BAD_ARGUMENT, "needs a workspace of");
+    if (!on_cpu()) return; // where values are looked at
+    assert_ok(kiln_grouped_gemm_workspace_size(ops, &g, &g.workspace_bytes));
+    g.workspace = bytes_new(g.workspace_bytes)->tensor.data;
+    assert_fails(kiln_grouped_gemm(ops, NULL, &g), KILN_TRAPPED, "offsets never fall");
+}
+
+static void layers_are_refused(void **state)
+{
+    Array *const x = ARRAY(KILN_BF16, 2, 64), *const gate_up = ARRAY(KILN_BF16, 4, 32, 64),
+                 *const down = ARRAY(KILN_BF16, 4, 64, 16);
+    Array *const logits = ARRAY(KILN_F32, 2, 4), *const experts = ARRAY(KILN_I32, 2, 2),
+                 *const out = ARRAY(KILN_BF16, 2, 64);
+    Array *const narrow = ARRAY(KILN_BF16, 4, 30, 64), *const shared = ARRAY(KILN_BF16, 32, 64);
+    kiln_moe_args a = {
+        .x = of(x), .gate_up = of(gate_up), .down = of(down), .logits = of(logits), .out = of(out), .top_k = 2
+    };
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.experts = of(experts), KILN_BAD_ARGUMENT,
+            "kiln_moe: 'logits' and 'experts' are both given, expected one of them");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.logits = NULL, KILN_BAD_ARGUMENT, "'logits' and 'experts' are both null");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.top_k = 5, KILN_BAD_ARGUMENT, "5 experts of a token, expected 1 to 4");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.gate_up = of(narrow), KILN_BAD_SHAPE,
+            "'gate_up' has 30 rows of gate and up, expected 32: 'down' has 16 hidden elements");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.shared_gate_up = of(shared), KILN_BAD_ARGUMENT,
+            "'shared_gate_up' is given, but 'shared_down' is null");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.activation = (kiln_moe_activation)3, KILN_BAD_ARGUMENT, "'activation' is 3");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.limit = &(double){ 0 }, KILN_BAD_ARGUMENT,
+            "'limit' is 0, expected a positive number");
+    assert_fails(kiln_moe(ops, NULL, &a), KILN_BAD_ARGUMENT, "workspace");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(routes, free_arrays),
+        cmocka_unit_test_teardown(permutation, free_arrays),
+        cmocka_unit_test_teardown(products_of_ragged_rows, free_arrays),
+        cmocka_unit_test_teardown(products_in_places, free_arrays),
+        cmocka_unit_test_teardown(products_of_fp8, free_arrays),
+        cmocka_unit_test_teardown(weight_gradients, free_arrays),
+        cmocka_unit_test_teardown(layers, free_arrays),
+        cmocka_unit_test_teardown(routes_are_refused, free_arrays),
+        cmocka_unit_test_teardown(permutations_are_refused, free_arrays),
+        cmocka_unit_test_teardown(products_are_refused, free_arrays),
+        cmocka_unit_test_teardown(layers_are_refused, free_arrays),
+    };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}
