@@ -19,6 +19,9 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
                       "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias",
+    "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
+    "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
+                            "weight_group:e exponent_offset:e",
     "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f *sinks softcap:d",
     "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
                                   "*sinks softcap:d",

@@ -26,22 +26,25 @@ from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruc
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
-__all__ = ["MlaPlan", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
-           "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked",
-           "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode", "block_sparse_gemm", "cast_fp8",
-           "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values", "clean_logits", "conv2d",
-           "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm",
-           "grouped_gemm", "grouped_gemm_weights", "hadamard", "indexed_attention", "indexer_logits", "indexer_scores",
-           "kernel_list", "layer_norm", "linear_attention", "linear_attention_backward", "linear_attention_step",
-           "mamba2_backward", "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode",
-           "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse",
-           "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route", "moe_unpermute", "nsa_choose", "nsa_combine",
-           "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode", "nsa_decode_choose", "nsa_decode_pool",
-           "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_slots",
-           "rms_norm", "rotary_embedding", "sample", "softmax", "topk", "topk_select", "vertical_slash",
-           "vertical_slash_estimate"]
+__all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
+           "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
+           "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
+           "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
+           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
+           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "hadamard", "indexed_attention",
+           "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
+           "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
+           "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
+           "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
+           "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
+           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append",
+           "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample",
+           "softmax", "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
+_FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
+                                              "w4a8", "w2a8", "fp8_block"))}                     # kiln_quant_format
+_LAYOUTS = {name: i for i, name in enumerate(("plain", "awq", "gptq", "bitsandbytes", "twiddled", "interleaved", "gguf"))}
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
 _MOE_ACTIVATIONS = {"swiglu": 0, "geglu": 1, "swiglu_clamped": 2}                           # kiln_moe_activation
@@ -97,6 +100,62 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
     call.set(transpose_a=transpose_a, transpose_b=transpose_b,
              activation=_choice("activation", activation, _ACTIVATIONS), scale=scale,
              precision=_choice("precision", precision, _PRECISIONS))
+    call.run(stream)
+    return c
+
+
+class QuantisedWeights(NamedTuple):
+    """Weights as `quantised_gemm` takes them; kiln/ops/quant.h has the formats."""
+    format: str
+    group: int
+    codes: Array
+    scales: Optional[Array] = None
+    zeros: Optional[Array] = None
+    minima: Optional[Array] = None
+
+
+def quant_pack(weights: Array, scales: Optional[Array] = None, zeros: Optional[Array] = None, *, format: str, n: int, k: int,
+               layout: str = "plain", group: int = 128, weight_group: int = 0, exponent_offset: int = 0, type: Any = "bf16",
+               stream: Any = None) -> QuantisedWeights:
+    """Weights of a checkpoint, of n rows and k columns, in the library's own layout.
+
+    weights, scales, zeros: as `layout` has them: "plain", "awq", "gptq", "bitsandbytes", "twiddled", "interleaved" or "gguf"
+    format       "int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8", "w4a8" or "w2a8"
+    group        columns of a scale of the result: 16, 32, 64 or 128; weight_group: of one of `scales`, 0: all k
+    type         of the result's scales: those of the activations cost least
+    """
+    call = Call("kiln_quant_pack", "kiln_quant_pack_args", weights=weights, weight_scales=scales, weight_zeros=zeros)
+    number = _choice("format", format, _FORMATS)
+    columns, groups = ctypes.c_int64(), ctypes.c_int64()
+    bits = {"int2": 2, "w2a8": 2, "int8": 8, "fp8": 8, "w8a8": 8}.get(format, 4)
+    check(lib.kiln_quant_extents(number, ctypes.c_int64(k), group, None, ctypes.byref(columns), ctypes.byref(groups)))
+    codes = call.output("codes", None, (n, columns.value * bits // 8), "u8")
+    grouped = format not in ("w8a8", "w4a8", "w2a8")
+    scale_type = "u8" if format == "mxfp4" else type
+    made = call.output("scales", None, (n, groups.value), scale_type) if grouped else None
+    made_zeros = call.output("zeros", None, (n, groups.value), "u8") if zeros is not None else None
+    minima = call.output("minima", None, (n, groups.value), scale_type) if format == "int4min" else None
+    call.set(format=number, layout=_choice("layout", layout, _LAYOUTS), k=k, group=group, weight_group=weight_group,
+             exponent_offset=exponent_offset)
+    call.run(stream)
+    return QuantisedWeights(format, group, codes, made, made_zeros, minima)
+
+
+def quantised_gemm(a: Array, weights: QuantisedWeights, c: Optional[Array] = None, *, a_scales: Optional[Array] = None,
+                   bias: Optional[Array] = None, type: Any = None, stream: Any = None) -> Any:
+    """c = a w^T + bias with quantised weights.
+
+    a         [M][K], bf16 or f16; of "w8a8", "w4a8" and "w2a8" i8, of "fp8_block" e4m3
+    weights   of `quant_pack`; of "fp8_block" codes e4m3 [N][K] with scales f32 [N/128, rounded up][K/128]
+    a_scales  f32 [M], of "fp8_block" [M][K/128]
+    c         [M][N]; None: allocated, with elements of `type`, None: those of a, of bytes bf16
+    Returns c.
+    """
+    call = Call("kiln_quantised_gemm", "kiln_quantised_gemm_args", a=a, codes=weights.codes, scales=weights.scales,
+                zeros=weights.zeros, minima=weights.minima, a_scales=a_scales, bias=bias)
+    own = call.type_of("a")
+    c = call.output("c", c, (call.extents("a", 1)[0], call.extents("codes", 1)[0]), type or (own if own in ("bf16", "f16") else "bf16"))
+    call.set(format=_choice("format", weights.format, _FORMATS), group=weights.group)
     call.run(stream)
     return c
 

@@ -53,6 +53,21 @@ class Products(unittest.TestCase):
         self.assertIs(ops.gemm(a, b, given, bias=bias, residual=residual, transpose_b=True, activation="relu", scale=0.5), given)
         np.testing.assert_array_equal(c, given)
 
+    def test_quantised_products(self):
+        a, codes, scales = normal(3, 128), np.arange(40 * 128).reshape(40, 128) * 7 % 16, (normal(40, 2) / 8).astype("f2")
+        zeros = (np.arange(80).reshape(40, 2) % 16).astype("u1")
+        weights = ops.quant_pack((codes[:, ::2] | codes[:, 1::2] << 4).astype("u1"), scales, zeros, format="int4", n=40, k=128,
+                                 group=64, weight_group=64, type="f16")
+        expected = (codes - zeros.repeat(64, 1)) * scales.astype("f8").repeat(64, 1)
+        for rows in (1, 3, 12):
+            x = np.tile(a, (4, 1))[:rows].astype("f2")
+            near(ops.quantised_gemm(x, weights, type="f32"), x.astype("f8") @ expected.T, 3e-2)
+        i = np.arange(3 * 128).reshape(3, 128).astype("i1")
+        whole = ops.quant_pack((codes - 8).astype("i1").view("u1"), format="w8a8", n=40, k=128)
+        np.testing.assert_array_equal(ops.quantised_gemm(i, whole, type="f32"), i.astype("i4") @ (codes - 8).T)
+        with self.assertRaises(TypeError):
+            ops.quant_pack(codes, format="int3", n=40, k=128)
+
     def test_messages_name_what_is_wrong(self):
         a = normal(6, 48)
         for call, says in ((lambda: ops.gemm(a, normal(40, 8)), "dimension 0 of 'b' is 40, expected 48"),
@@ -390,9 +405,10 @@ class Experts(unittest.TestCase):
 class Structs(unittest.TestCase):
     """Each struct has the fields that its header says, in that order."""
 
-    KINDS = {"int64_t": "i", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_precision": "e", "kiln_rotary_style": "e",
-             "void *": "p", "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l",
-             "const kiln_moe_routing *": "m", "kiln_moe_activation": "e"}
+    KINDS = {"int64_t": "i", "int": "e", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_precision": "e",
+             "kiln_rotary_style": "e", "kiln_quant_format": "e", "kiln_quant_layout": "e", "kiln_moe_activation": "e", "void *": "p",
+             "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l",
+             "const kiln_moe_routing *": "m"}
 
     def spelled(self, kind, name):
         if kind == "const kiln_tensor *":

@@ -36,6 +36,30 @@ pub const KILN_PRECISION_F32: kiln_precision = 0;
 pub const KILN_PRECISION_TF32: kiln_precision = 1;
 pub const KILN_PRECISION_TF32X3: kiln_precision = 2;
 
+pub type kiln_quant_format = c_uint;
+pub const KILN_QUANT_INT4: kiln_quant_format = 0;
+pub const KILN_QUANT_INT4S: kiln_quant_format = 1;
+pub const KILN_QUANT_INT2: kiln_quant_format = 2;
+pub const KILN_QUANT_NF4: kiln_quant_format = 3;
+pub const KILN_QUANT_FP4: kiln_quant_format = 4;
+pub const KILN_QUANT_MXFP4: kiln_quant_format = 5;
+pub const KILN_QUANT_INT8: kiln_quant_format = 6;
+pub const KILN_QUANT_FP8: kiln_quant_format = 7;
+pub const KILN_QUANT_INT4MIN: kiln_quant_format = 8;
+pub const KILN_QUANT_W8A8: kiln_quant_format = 9;
+pub const KILN_QUANT_W4A8: kiln_quant_format = 10;
+pub const KILN_QUANT_W2A8: kiln_quant_format = 11;
+pub const KILN_QUANT_FP8_BLOCK: kiln_quant_format = 12;
+
+pub type kiln_quant_layout = c_uint;
+pub const KILN_QUANT_PLAIN: kiln_quant_layout = 0;
+pub const KILN_QUANT_AWQ: kiln_quant_layout = 1;
+pub const KILN_QUANT_GPTQ: kiln_quant_layout = 2;
+pub const KILN_QUANT_BITSANDBYTES: kiln_quant_layout = 3;
+pub const KILN_QUANT_TWIDDLED: kiln_quant_layout = 4;
+pub const KILN_QUANT_INTERLEAVED: kiln_quant_layout = 5;
+pub const KILN_QUANT_GGUF: kiln_quant_layout = 6;
+
 pub type kiln_rotary_style = c_uint;
 pub const KILN_ROTARY_HALVES: kiln_rotary_style = 1;
 pub const KILN_ROTARY_INTERLEAVED: kiln_rotary_style = 2;
@@ -1947,6 +1971,59 @@ impl Default for kiln_program_options {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_quant_pack_args {
+    pub struct_size: usize,
+    pub weights: *const kiln_tensor,
+    pub weight_scales: *const kiln_tensor,
+    pub weight_zeros: *const kiln_tensor,
+    pub codes: *const kiln_tensor,
+    pub scales: *const kiln_tensor,
+    pub zeros: *const kiln_tensor,
+    pub minima: *const kiln_tensor,
+    pub format: kiln_quant_format,
+    pub layout: kiln_quant_layout,
+    pub k: i64,
+    pub group: c_int,
+    pub weight_group: c_int,
+    pub exponent_offset: c_int,
+}
+
+impl Default for kiln_quant_pack_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_quantised_gemm_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub codes: *const kiln_tensor,
+    pub scales: *const kiln_tensor,
+    pub zeros: *const kiln_tensor,
+    pub minima: *const kiln_tensor,
+    pub a_scales: *const kiln_tensor,
+    pub bias: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub format: kiln_quant_format,
+    pub group: c_int,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_quantised_gemm_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_rotary {
     pub style: kiln_rotary_style,
     pub size: i64,
@@ -2259,6 +2336,10 @@ extern "C" {
     pub fn kiln_program_load(path: *const c_char, text: *const c_char, options: *const kiln_program_options, program: *mut *mut kiln_program) -> kiln_status;
     pub fn kiln_program_load_file(path: *const c_char, program: *mut *mut kiln_program) -> kiln_status;
     pub fn kiln_program_load_text(name: *const c_char, text: *const c_char, program: *mut *mut kiln_program) -> kiln_status;
+    pub fn kiln_quant_extents(format: kiln_quant_format, k: i64, group: c_int, code_type: *mut kiln_type, code_columns: *mut i64, scale_columns: *mut i64) -> kiln_status;
+    pub fn kiln_quant_pack(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_quant_pack_args) -> kiln_status;
+    pub fn kiln_quantised_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_quantised_gemm_args) -> kiln_status;
+    pub fn kiln_quantised_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_quantised_gemm_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_rms_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_norm_args) -> kiln_status;
     pub fn kiln_rotary_embedding(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_rotary_embedding_args) -> kiln_status;
     pub fn kiln_sample(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_sample_args) -> kiln_status;

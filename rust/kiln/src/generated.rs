@@ -46,6 +46,40 @@ pub enum Precision {
     Tf32x3 = 2,
 }
 
+/// `kiln_quant_format` of the C headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum QuantFormat {
+    #[default]
+    QuantInt4 = 0,
+    QuantInt4s = 1,
+    QuantInt2 = 2,
+    QuantNf4 = 3,
+    QuantFp4 = 4,
+    QuantMxfp4 = 5,
+    QuantInt8 = 6,
+    QuantFp8 = 7,
+    QuantInt4min = 8,
+    QuantW8a8 = 9,
+    QuantW4a8 = 10,
+    QuantW2a8 = 11,
+    QuantFp8Block = 12,
+}
+
+/// `kiln_quant_layout` of the C headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum QuantLayout {
+    #[default]
+    QuantPlain = 0,
+    QuantAwq = 1,
+    QuantGptq = 2,
+    QuantBitsandbytes = 3,
+    QuantTwiddled = 4,
+    QuantInterleaved = 5,
+    QuantGguf = 6,
+}
+
 /// `kiln_status` of the C headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u32)]
@@ -3011,6 +3045,103 @@ impl PagedSlotsArgs<'_> {
     }
 }
 
+/// `kiln_quant_pack_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct QuantPackArgs<'a> {
+    /// `` in as the layout says; bytes may be u8 or i8 ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in as the layout says; NULL for GGUF, and where the format has no groups ``
+    pub weight_scales: Option<&'a Tensor>,
+    /// `` in as the layout says; NULL: none ``
+    pub weight_zeros: Option<&'a Tensor>,
+    /// `` out [N][P], of the format's type or u8: [N][bytes] ``
+    pub codes: Option<&'a Tensor>,
+    /// `` out [N][P/G]; NULL with weight_scales, but for GGUF ``
+    pub scales: Option<&'a Tensor>,
+    /// `` out u8 [N][P/G]; NULL with weight_zeros ``
+    pub zeros: Option<&'a Tensor>,
+    /// `` out [N][P/G] of INT4MIN; else NULL ``
+    pub minima: Option<&'a Tensor>,
+    pub format: QuantFormat,
+    pub layout: QuantLayout,
+    /// `` K ``
+    pub k: i64,
+    /// `` G, as above, of scales ``
+    pub group: i32,
+    /// `` S, of weight_scales; 0: K ``
+    pub weight_group: i32,
+    /// `` MXFP4: added to the exponents, 0 to 127: 127 where scales stand for 2^s ``
+    pub exponent_offset: i32,
+}
+
+impl QuantPackArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_quant_pack_args {
+        let _ = (&numbers, &held);
+        sys::kiln_quant_pack_args {
+            struct_size: core::mem::size_of::<sys::kiln_quant_pack_args>(),
+            weights: tensor(self.weights, held),
+            weight_scales: tensor(self.weight_scales, held),
+            weight_zeros: tensor(self.weight_zeros, held),
+            codes: tensor(self.codes, held),
+            scales: tensor(self.scales, held),
+            zeros: tensor(self.zeros, held),
+            minima: tensor(self.minima, held),
+            format: self.format as u32,
+            layout: self.layout as u32,
+            k: self.k,
+            group: self.group,
+            weight_group: self.weight_group,
+            exponent_offset: self.exponent_offset,
+        }
+    }
+}
+
+/// `kiln_quantised_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct QuantisedGemmArgs<'a> {
+    /// `` in [M][K] ``
+    pub a: Option<&'a Tensor>,
+    /// `` in [N][P], of the format's type or u8: [N][bytes] ``
+    pub codes: Option<&'a Tensor>,
+    /// `` in as the format says ``
+    pub scales: Option<&'a Tensor>,
+    /// `` in [N][P/G]; NULL: 0 ``
+    pub zeros: Option<&'a Tensor>,
+    /// `` in [N][P/G], of the scales' type ``
+    pub minima: Option<&'a Tensor>,
+    /// `` in [M]; of FP8_BLOCK [M][P/128] ``
+    pub a_scales: Option<&'a Tensor>,
+    /// `` in [N]; NULL: none ``
+    pub bias: Option<&'a Tensor>,
+    /// `` out [M][N] ``
+    pub c: Option<&'a Tensor>,
+    pub format: QuantFormat,
+    /// `` G; not read where the format has one or none ``
+    pub group: i32,
+}
+
+impl QuantisedGemmArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_quantised_gemm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_quantised_gemm_args {
+            struct_size: core::mem::size_of::<sys::kiln_quantised_gemm_args>(),
+            a: tensor(self.a, held),
+            codes: tensor(self.codes, held),
+            scales: tensor(self.scales, held),
+            zeros: tensor(self.zeros, held),
+            minima: tensor(self.minima, held),
+            a_scales: tensor(self.a_scales, held),
+            bias: tensor(self.bias, held),
+            c: tensor(self.c, held),
+            format: self.format as u32,
+            group: self.group,
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_rotary_embedding_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct RotaryEmbeddingArgs<'a> {
@@ -3993,6 +4124,32 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_paged_slots(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_quant_pack`.
+    pub fn quant_pack(&self, stream: &Stream, args: &QuantPackArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_quant_pack(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_quantised_gemm`.
+    pub fn quantised_gemm(&self, stream: &Stream, scratch: &mut Workspace, args: &QuantisedGemmArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_quantised_gemm_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_quantised_gemm(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

@@ -596,6 +596,11 @@ inline uint32_t mul_pair(Half h, uint32_t a, uint32_t b)
     return float_half(h, half_float(h, a) * half_float(h, b)) |
            float_half(h, half_float(h, a >> 16) * half_float(h, b >> 16)) << 16;
 }
+inline uint32_t sub_pair(Half h, uint32_t a, uint32_t b)
+{
+    return float_half(h, half_float(h, a) - half_float(h, b)) |
+           float_half(h, half_float(h, a >> 16) - half_float(h, b >> 16)) << 16;
+}
 inline uint32_t add_pair(Half h, uint32_t a, uint32_t b)
 {
     return float_half(h, half_float(h, a) + half_float(h, b)) |

@@ -162,6 +162,7 @@ static const Rule rules[] = {
     { "(min|max)(?:\\.ftz)?\\.f32 rrr", "$0 = f@1f(ptx::to<ptx::f32>($1), ptx::to<ptx::f32>($2))" },
     { "(min|max)\\.([su](?:32|64)) rrr", "ptx::assign($0, @1(ptx::to<ptx::@2>($1), ptx::to<ptx::@2>($2)))" },
     { "mul(?:\\.rn)?\\.(bf16|f16)x2 rrr", "$0 = ptx::mul_pair(ptx::HALF_^1, $1, $2)" },
+    { "sub(?:\\.rn)?\\.(bf16|f16)x2 rrr", "$0 = ptx::sub_pair(ptx::HALF_^1, $1, $2)" },
     { "add(?:\\.rn)?\\.(bf16|f16)x2 rrr", "$0 = ptx::add_pair(ptx::HALF_^1, $1, $2)" },
     { "fma\\.rn\\.(bf16|f16)x2 rrrr", "$0 = ptx::fma_pair(ptx::HALF_^1, $1, $2, $3)" },
     { "and\\.(?:b\\d+|pred) rrr", "$0 = ($1) & ($2)" },

@@ -90,7 +90,11 @@ NARROW_INTEGER(i8, int8_t, -128, 127)
 NARROW_INTEGER(u16, uint16_t, 0, 65535)
 NARROW_INTEGER(u8, uint8_t, 0, 255)
 // Integers of less than a byte, in the low bits of one.
+// They become floats as the last bits of an integer above 2^23, a signed one with its sign turned: conversions of integers
+// have a quarter of the rate. The exponent is no constant of the code: lop3 takes one.
+__constant__ uint32_t kiln_exponent_of_2_to_23 = 0x4b000000u;
 #define PACKED_INTEGER(name, bits, lo, hi) \
+    DEVICE float name##_to_f32(uint8_t x) { return __uint_as_float(((uint32_t)x & (1u << bits) - 1) ^ (kiln_exponent_of_2_to_23 + (uint32_t)-(lo))) - (8388608.0f - (lo)); } \
     DEVICE int32_t name##_to_i32(uint8_t x) { const int32_t v = x & ((1 << bits) - 1); return lo < 0 && v > hi ? v - (1 << bits) : v; } \
     DEVICE uint8_t f32_to_##name(float x) { const int32_t r = f32_to_i32(x); return (uint8_t)min(max(r, lo), hi); } \
     DEVICE uint8_t f64_to_##name(double x) { const int32_t r = f64_to_i32(x); return (uint8_t)min(max(r, lo), hi); }

@@ -120,6 +120,26 @@ ROUNDING(f16, 2)
 ROUNDING(e4m3, 4)
 ROUNDING(e5m2, 4)
 
+// The same of elements that are packed into bytes; vectors of them are whole words.
+template <int BITS, int N> DEVICE uint8_t code_of(const uint32_t *words, int number, int i)
+{
+    const int at = (number * N + i) * BITS;
+    return (uint8_t)(words[at / 32] >> at % 32 & (1u << BITS) - 1);
+}
+template <int BITS, int N>
+DEVICE void load_codes(uint32_t *w, const uint8_t *p, int64_t at, bool rows, int64_t column, int64_t columns)
+{
+#pragma unroll
+    for (int i = 0; i < N * BITS / 32; i++)
+        w[i] = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (rows && column + i >= 0 && column + i < columns) {
+            const int64_t bit = (at + i) * BITS;
+            w[i * BITS / 32] |= ((uint32_t)p[bit >> 3] >> (bit & 7) & (1u << BITS) - 1) << i * BITS % 32;
+        }
+}
+
 // Rows divide into whole vectors: this one is inside or not, and aligned.
 template <int N, class T> DEVICE void load_whole(uint32_t *w, const T *p, bool inside)
 {

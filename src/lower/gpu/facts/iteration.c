@@ -172,7 +172,7 @@ bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer)
 
 int vector_words(const Buffer *buffer, int width)
 {
-    const int bytes = width * (dtype_bits(buffer->type) / 8);
+    const int bytes = width * dtype_bits(buffer->type) / 8;
     return bytes < 4 ? 1 : bytes / 4;
 }
 

@@ -16,6 +16,8 @@ enum {
     BESIDE_FRAGMENTS = 40,   // registers of a group that holds few
     LIGHT_REGISTERS = 72,    // of a group that has statements but no products
     PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
+    LIGHT_WORDS = 128,       // of fragments of a consumer, at most, beside which
+    WIDE_REGISTERS = 104,    // a producer group has so many, for lines in flight
     GATHERER_REGISTERS = 56, // where cp.async moves them
     SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
     BOXES_REGISTERS = 24,
@@ -111,6 +113,7 @@ int words_during(Lowering *lo, const TileOp *loop)
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
+    if (lo->has_producer_group && most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch) return WIDE_REGISTERS;
     if (lo->has_producer_group) return lo->gathers_by_list ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;

@@ -27,6 +27,8 @@ int set_units(const Rows *rows)
 
 // ---- alignment
 
+static int64_t bytes_of(const Buffer *buffer, int64_t elements) { return elements * dtype_bits(buffer->type) / 8; }
+
 static int low_bit(int64_t x)
 {
     return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES;
@@ -39,16 +41,15 @@ static void align_to(int *align, int64_t bytes) { *align = low_bit(bytes) < *ali
 int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
 {
     const Range range = expr_range(sub);
-    const int64_t size = dtype_bits(buffer->type) / 8;
     int64_t extent, start;
-    int align = low_bit(multiple * size);
+    int align = low_bit(bytes_of(buffer, multiple));
     if (buffer->rank < 1 || !expr_as_int(buffer->shape[buffer->rank - 1], &extent) || !range.has_lo || range.lo < 0 ||
         !range.has_hi || range.hi >= extent)
         return 0;
     for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) {
         const Region *const base = &buffer->base;
         const Sub *const of_base = &base->subs[base->buffer->rank - 1];
-        const int64_t bytes = extent * dtype_bits(buffer->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
+        const int64_t bytes = bytes_of(buffer, extent), base_size = dtype_bits(base->buffer->type) / 8;
         if (region_rank(base) != buffer->rank || !of_base->is_range || of_base->step ||
             !expr_as_int(of_base->start, &start) || start < 0 || base_size < 1 ||
             !expr_as_int(base->buffer->shape[base->buffer->rank - 1], &extent) ||
@@ -57,11 +58,10 @@ int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
         align_to(&align, start * base_size);
     }
     if (buffer->kind != BUFFER_TENSOR || buffer->strided || buffer->access != ACCESS_IN) return 0;
-    int64_t stride = dtype_bits(buffer->type) / 8;
+    int64_t elements = 1;
     for (int d = buffer->rank - 1; d > 0; d--) {
-        stride *= expr_multiple(buffer->shape[d]);
-        align_to(&align,
-                 buffer->stride[0] ? expr_multiple(buffer->stride[d - 1]) * dtype_bits(buffer->type) / 8 : stride);
+        elements *= expr_multiple(buffer->shape[d]);
+        align_to(&align, bytes_of(buffer, buffer->stride[0] ? expr_multiple(buffer->stride[d - 1]) : elements));
     }
     return align;
 }

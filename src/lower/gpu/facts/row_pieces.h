@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // row_pieces.h - rows of tensors that become rows of a tile.
 //
-// A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
-// its warp takes of one row of the tensor, from all lanes, is a *line*.
+// A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece, two, or of what
+// is packed into bytes four. What its warp takes of one row of the tensor, from all lanes, is a *line*.
 #ifndef KILN_LOWER_GPU_FACTS_ROW_PIECES_H
 #define KILN_LOWER_GPU_FACTS_ROW_PIECES_H
 
@@ -11,6 +11,7 @@
 enum {
     PIECE = 8,
     PIECE_BYTES = 16,
+    PACKED_UNIT = 32,
     RUNS_MAX = 4,
     EACH_MAX = 4,
     CLUSTER_MAX = 16,
@@ -22,8 +23,8 @@ enum {
 // Where the loads of a line begin, and whether it is inside; a register prefetch's always is, and reads so many bytes.
 typedef struct Line {
     Var *pointer, *inside;
-    int size, bytes;
-} Line; // size: of an element, in the tensor's own elements
+    int size, to_a_byte, bytes;
+} Line; // size: of an element, in the tensor's own elements, of which several may be in a byte
 typedef struct Run {
     Expr *load;
     Var *element, *wide;
@@ -45,9 +46,10 @@ typedef struct Rows {
     Each each[EACH_MAX];
     int n_each;
     Expr *value;  // with the loads replaced by their variables
-    Expr *factor; // a bf16 number by which the one run, of fp8, is multiplied and rounded to bf16; NULL: otherwise
-    bool fits, is_copy;
-    int unit; // elements that a lane loads at a time
+    Expr *factor; // a number of the tile's type by which the one run is multiplied, and rounded to it; NULL: otherwise
+    Expr *less;   // an i32 that is subtracted before; NULL: nothing
+    bool fits, is_copy, is_bytes; // is_bytes: of i8 from less, pieces of twice as many elements
+    int unit;                     // elements that a lane loads at a time
     // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
     Iteration it;
     int across, units, lines, mode; // mode: of the lines; -1: there is one

@@ -25,7 +25,7 @@ bool can_send(Lowering *lo, const Rows *rows)
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts)
 {
     Rows rows;
-    if (!plan_rows(lo, op, &rows)) return false;
+    if (!plan_rows(lo, op, &rows) || rows.is_bytes) return false;
     *converts |= !rows.is_copy;
     return rows.is_copy || (rows.n_rows % (8 * 4 * n) == 0 && can_send(lo, &rows));
 }

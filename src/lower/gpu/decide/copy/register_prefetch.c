@@ -93,6 +93,7 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
     all->copies += rows.is_copy;
     if (rows.is_copy) return true;
     const int instances = tile_of_rows(lo, &rows)->is_exchanged ? lo->cluster : 1;
+    for (int i = 0; i < rows.n_runs; i++) all->fails |= dtype_is_packed(rows.runs[i].load->type);
     all->fails |= !lay_rows(lo, &rows) || rows.units == 1 || rows.lines > LINES_HELD * instances;
     if (all->n == 0) {
         all->op = op;

@@ -112,9 +112,10 @@ static OpCost cost_of_operator(const Expr *x)
     return (OpCost){ fuses ? 0 : 1, 0 };
 }
 
-// Two narrow values are converted at a time.
+// Two narrow values are converted at a time. What is packed becomes a float without a conversion's instruction.
 static OpCost cost_of_conversion(DType from, DType to)
 {
+    if (dtype_is_packed(from) && to == DTYPE_F32) return (OpCost){ 2, 0 };
     if (dtype_is_float(from) != dtype_is_float(to)) return (OpCost){ 1, 1 };
     if (!dtype_is_float(from) || from == to) return (OpCost){ 0, 0 };
     return (OpCost){ dtype_bits(from) < 16 || dtype_bits(to) < 16 ? 1 : 0.5, 0 };

@@ -24,11 +24,11 @@ static bool only_last_uses(const Rows *rows, const Expr *load)
 
 static bool is_run(Lowering *lo, const Rows *rows, const Expr *load)
 {
-    const int size = dtype_bits(load->load.buffer->type) / 8;
-    if (!only_last_uses(rows, load) || size < 1 || size > 2) return false;
+    const int bits = dtype_bits(load->load.buffer->type), piece = bits < 8 ? PACKED_UNIT / 2 : PIECE;
+    if (!only_last_uses(rows, load) || bits > 16 || load->load.buffer->type == DTYPE_BOOL) return false;
     const Expr *const first = first_column(lo, rows, last_sub(load));
-    return first && expr_multiple(first) % PIECE == 0 &&
-           place_alignment(load->load.buffer, last_sub(load), PIECE) >= PIECE * size;
+    return first && expr_multiple(first) % piece == 0 &&
+           place_alignment(load->load.buffer, last_sub(load), piece) >= (piece * bits / 8 < 16 ? piece * bits / 8 : 16);
 }
 
 // One value for columns / by, or for all.
@@ -36,7 +36,7 @@ static bool is_each(const Rows *rows, const Expr *load, int64_t *by)
 {
     const int bits = dtype_bits(load->type);
     *by = 0;
-    if (!only_last_uses(rows, load) || (bits != 32 && bits != 8) ||
+    if (!only_last_uses(rows, load) || (bits != 32 && bits != 16 && bits != 8) ||
         place_alignment(load->load.buffer, last_sub(load), 1) < bits / 8)
         return false;
     const Expr *const sub = last_sub(load);
@@ -76,7 +76,19 @@ static void find_loads(Lowering *lo, Rows *rows, Expr *x)
     for (int i = 0; i < n && rows->fits; i++) find_loads(lo, rows, *slots[i]);
 }
 
-static bool is_narrow_float(DType t) { return t == DTYPE_E4M3 || t == DTYPE_E5M2 || t == DTYPE_BF16 || t == DTYPE_F16; }
+// What the prelude widens to f32, eight elements at a time.
+static bool has_wide(DType t)
+{
+    return (dtype_is_narrow_float(t) && t != DTYPE_E8M0) || (dtype_is_integer(t) && dtype_bits(t) <= 8);
+}
+
+// f32 of a run's element, or of its i32.
+static const Expr *widened(const Expr *x)
+{
+    if (x->kind != E_CONVERT || x->type != DTYPE_F32) return NULL;
+    const Expr *const a = x->convert.a;
+    return a->kind == E_CONVERT && a->type == DTYPE_I32 ? a->convert.a : a;
+}
 
 typedef struct Replacing {
     Arena *arena;
@@ -90,8 +102,8 @@ static Expr *replace_load(Expr *x, void *context)
     for (int i = 0; i < rows->n_runs; i++) {
         const Run *const run = &rows->runs[i];
         if (x->kind == E_LOAD && expr_equal(x, run->load)) return expr_var(a, run->element);
-        if (x->kind == E_CONVERT && x->type == DTYPE_F32 && x->convert.a->kind == E_VAR &&
-            x->convert.a->var.var == run->element && is_narrow_float(run->load->type))
+        const Expr *const narrow = widened(x);
+        if (narrow && narrow->kind == E_VAR && narrow->var.var == run->element && has_wide(run->load->type))
             return expr_var(a, run->wide);
     }
     for (int i = 0; i < rows->n_each; i++)
@@ -99,9 +111,20 @@ static Expr *replace_load(Expr *x, void *context)
     return x;
 }
 
-// Of bytes sixteen, so that loads move 16 bytes too.
+// Of bytes sixteen, so that loads move 16 bytes too; of what is packed into bytes thirty-two.
 static int choose_unit(Lowering *lo, const Rows *rows)
 {
+    bool packed = false;
+    bool whole = !rows->is_copy && rows->n_columns % (4 * PACKED_UNIT) == 0;
+    for (int i = 0; i < rows->n_runs; i++) {
+        const Expr *const load = rows->runs[i].load;
+        const int bits = dtype_bits(load->type);
+        packed = packed || bits < 8;
+        whole = whole && expr_multiple(first_column(lo, rows, last_sub(load))) % PACKED_UNIT == 0 &&
+                place_alignment(load->load.buffer, last_sub(load), PACKED_UNIT) >= (bits * 4 < 16 ? bits * 4 : 16);
+    }
+    for (int i = 0; i < rows->n_each; i++) whole = whole && rows->each[i].by % PACKED_UNIT == 0;
+    if (packed) return whole ? PACKED_UNIT : PIECE_BYTES;
     bool bytes = !rows->is_copy && rows->n_columns % (4 * PIECE_BYTES) == 0;
     for (int i = 0; i < rows->n_runs; i++) {
         const Expr *const load = rows->runs[i].load;
@@ -113,30 +136,60 @@ static int choose_unit(Lowering *lo, const Rows *rows)
     return bytes ? PIECE_BYTES : PIECE;
 }
 
-// A 16-bit tile of whole panels.
+// A tile of 16 bits, or of i8, of whole panels.
 static bool takes_rows(const TileInfo *tile)
 {
     return tile && tile->storage == TILE_IN_SHARED && tile->wants_panels && tile->buffer->hint == HINT_NONE &&
-           dtype_bits(tile->buffer->type) == 16 && tile->buffer->rank == 2;
+           (dtype_bits(tile->buffer->type) == 16 || tile->buffer->type == DTYPE_I8) && tile->buffer->rank == 2;
 }
 
-// bf16 multiplication rounds the same product once: of at most four significant bits by eight, exact in f32.
-static Expr *bf16_factor(const Rows *rows)
+static bool uses_run(const Expr *x, const Run *run) { return expr_uses(x, run->wide) || expr_uses(x, run->element); }
+
+// Of codes of integers: what is subtracted from the code; false: it is neither the code alone nor such a difference. Codes
+// and differences are exact in both types: bf16 has integers to 256, and the code is found by subtracting 128 from 128 more.
+static bool is_difference(const Rows *rows, const Expr *x, Expr **less)
+{
+    const Run *const run = &rows->runs[0];
+    *less = NULL;
+    if (x->kind == E_VAR && x->var.var == run->wide) return true;
+    if (x->kind != E_CONVERT || x->type != DTYPE_F32 || !dtype_is_integer(run->load->type)) return false;
+    const Expr *const minus = x->convert.a;
+    if (minus->kind != E_BINARY || minus->op.op != X_SUB || minus->type != DTYPE_I32) return false;
+    const Expr *const code = minus->op.a->kind == E_CONVERT ? minus->op.a->convert.a : minus->op.a;
+    if (code->kind != E_VAR || code->var.var != run->element || uses_run(minus->op.b, run) ||
+        !expr_fits(minus->op.b, 0, 64))
+        return false;
+    *less = minus->op.b;
+    return true;
+}
+
+// Multiplication in the tile's own 16-bit type rounds the same product once: it is exact in f32.
+static void find_factor(Rows *rows)
 {
     const Expr *const value = rows->value;
-    const Expr *const product = value->kind == E_CONVERT && value->type == DTYPE_BF16 ? value->convert.a : NULL;
-    if (rows->n_runs != 1 || dtype_bits(rows->runs[0].load->type) != 8 || !product || product->kind != E_BINARY ||
+    const Expr *const product = value->kind == E_CONVERT && dtype_bits(value->type) == 16 ? value->convert.a : NULL;
+    const DType run = rows->n_runs == 1 ? rows->runs[0].load->type : DTYPE_NONE;
+    if (run == DTYPE_NONE || dtype_bits(run) > 8 || !has_wide(run) || !product || product->kind != E_BINARY ||
         product->op.op != X_MUL || product->type != DTYPE_F32)
-        return NULL;
-    for (int side = 0; side < 2; side++) {
+        return;
+    for (int side = 0; side < 2 && !rows->factor; side++) {
         const Expr *const wide = side ? product->op.b : product->op.a, *const other =
                                                                            side ? product->op.a : product->op.b;
-        if (wide->kind == E_VAR && wide->var.var == rows->runs[0].wide && other->kind == E_CONVERT &&
-            other->convert.a->type == DTYPE_BF16 && !expr_uses(other, rows->runs[0].wide) &&
-            !expr_uses(other, rows->runs[0].element))
-            return other->convert.a;
+        if (other->kind == E_CONVERT && other->convert.a->type == value->type && !uses_run(other, &rows->runs[0]) &&
+            is_difference(rows, wide, &rows->less) && (!rows->less || dtype_is_packed(run)))
+            rows->factor = other->convert.a;
     }
-    return NULL;
+}
+
+// Bytes are made of smaller integers, four at a time, and of nothing else.
+static bool is_bytes(const Rows *rows)
+{
+    const Expr *const value = rows->value;
+    if (rows->n_runs != 1 || rows->n_each || value->kind != E_CONVERT || value->type != DTYPE_I8) return false;
+    const Expr *const code = value->convert.a;
+    const DType type = rows->runs[0].load->type;
+    return dtype_is_packed(type) && dtype_is_integer(type) && code->kind == E_VAR &&
+           code->var.var == rows->runs[0].element && rows->unit == PACKED_UNIT;
 }
 
 // What is stored, with the scalars that are declared before the store replaced by their values; NULL: one of them has
@@ -171,9 +224,10 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     if (!rows->fits || !rows->n_runs) return false;
     rows->is_copy = value->kind == E_LOAD && value->type == tile_of_rows(lo, rows)->buffer->type;
     rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
-    rows->factor = bf16_factor(rows);
+    find_factor(rows);
     rows->unit = choose_unit(lo, rows);
-    return true;
+    rows->is_bytes = dtype_bits(tile_of_rows(lo, rows)->buffer->type) == 8;
+    return rows->n_columns % (4 * rows->unit) == 0 && (!rows->is_bytes || is_bytes(rows));
 }
 
 // ---- among the lanes

@@ -101,6 +101,13 @@ static bool views_keep_vectors(const Search *s, const Buffer *buffer, const Expr
     return true;
 }
 
+// What is packed into bytes is loaded from tensors in whole words. Nothing stores it so.
+static bool is_packed_run(const Search *s, const Buffer *root)
+{
+    return root->kind == BUFFER_TENSOR && root->access == ACCESS_IN && s->lo->role == ROLE_CONSUMER &&
+           s->width * dtype_bits(root->type) % 32 == 0;
+}
+
 // Is buffer[subs] consecutive along `run`, the rest of its place fixed, and can it be moved `width` at a time?
 static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
 {
@@ -112,8 +119,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
         !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) || coefficient != 1 ||
         !views_keep_vectors(s, buffer, rest))
         return false;
-    if (root->kind == BUFFER_LOCAL || dtype_bits(root->type) < 8 || is_fragment_in_registers(s->lo, root) ||
-        (root->kind == BUFFER_TENSOR && root->strided))
+    if (root->kind == BUFFER_LOCAL || (dtype_bits(root->type) < 8 && !is_packed_run(s, root)) ||
+        is_fragment_in_registers(s->lo, root) || (root->kind == BUFFER_TENSOR && root->strided))
         return false;
     for (int d = 0; d < last; d++)
         if (expr_uses(subs[d], s->run) || uses_inner(s, subs[d])) return false;

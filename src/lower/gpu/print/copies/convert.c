@@ -3,7 +3,7 @@
 //
 // before: the tile's buffer is free      after: it holds the rows; the caller fences and arrives
 //
-// There are two sets of registers, each loaded anew, from the next line if this one ends, as soon as it is converted,
+// Where several lines fit into the registers of a set, they are loaded together. Else there are two sets, each loaded anew, from the next line if this one ends, as soon as it is converted,
 // so that a set is always in flight. Where a line is longer than both, its chunks take turns. In a cluster each
 // instance converts a part of the rows and sends every line to the same place of the others' tiles.
 #include "lower/gpu/print/build/parts.h"
@@ -65,23 +65,33 @@ void load_set(Printer *pr, const Rows *rows, const Set *set, int from, int units
     }
 }
 
-// One multiplication of each pair instead of two, and no constant of the rows is widened.
+// The 16-bit type's multiplication of each pair instead of two, and no constant of the rows is widened. Codes of less than
+// a byte become pairs without an element of their own between.
 static void multiply_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *const *each, int part)
 {
     Arena *const a = pr->arena;
-    const DType narrow = rows->runs[0].load->type;
-    Var *const wide = emit_array(pr, DTYPE_F32, "wide", PIECE);
+    const DType narrow = rows->runs[0].load->type, type = rows->store->store.buffer->type;
+    const char *const to = dtype_name(type);
     Expr *words[4];
-    emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide), var_of(pr, raw[0]),
-              i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
     for (int i = 0; i < rows->n_each; i++) *var_slot(pr, rows->each[i].value) = each[i];
-    Expr *const factor = lower_as(pr, DTYPE_BF16, rows->factor, &rows->it);
+    Expr *const factor = lower_as(pr, type, rows->factor, &rows->it);
     Var *const both = emit_declare(pr, DTYPE_U32, "factor", call_expr(pr, DTYPE_U32, "pack_bits", 2, factor, factor));
+    if (dtype_is_packed(narrow)) {
+        Var *const pairs = emit_array(pr, DTYPE_U32, "pairs", COUNT(words));
+        emit_call(pr, arena_printf(a, "pairs_%s_%s", dtype_name(narrow), to), 4, var_of(pr, pairs), var_of(pr, raw[0]),
+                  i32_const(pr, part), rows->less ? lower_as(pr, DTYPE_I32, rows->less, &rows->it) : i32_const(pr, 0));
+        for (int w = 0; w < COUNT(words); w++) words[w] = expr_index(a, pairs, i32_const(pr, w));
+    } else {
+        Var *const wide = emit_array(pr, DTYPE_F32, "wide", PIECE);
+        emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide), var_of(pr, raw[0]),
+                  i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
+        for (int w = 0; w < COUNT(words); w++)
+            words[w] =
+                call_expr(pr, DTYPE_U32, arena_printf(a, "pack_%s", to), 2, expr_index(a, wide, i32_const(pr, 2 * w)),
+                          expr_index(a, wide, i32_const(pr, 2 * w + 1)));
+    }
     for (int w = 0; w < COUNT(words); w++)
-        words[w] = call_expr(pr, DTYPE_U32, "multiply_bf16", 2,
-                             call_expr(pr, DTYPE_U32, "pack_bf16", 2, expr_index(a, wide, i32_const(pr, 2 * w)),
-                                       expr_index(a, wide, i32_const(pr, 2 * w + 1))),
-                             var_of(pr, both));
+        words[w] = call_expr(pr, DTYPE_U32, arena_printf(a, "multiply_%s", to), 2, words[w], var_of(pr, both));
     emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
 }
 
@@ -99,20 +109,24 @@ static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *c
         const DType narrow = rows->runs[i].load->type;
         wide[i] = emit_array(pr, DTYPE_F32, "wide", PIECE);
         emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide[i]), var_of(pr, raw[i]),
-                  i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
+                  i32_const(pr, dtype_is_packed(narrow) ? part : part * PIECE * dtype_bits(narrow) / 32));
     }
     for (int i = 0; i < rows->n_each; i++) *var_slot(pr, rows->each[i].value) = each[i];
     Var *const out = emit_array(pr, rounds ? DTYPE_F32 : DTYPE_U16, "out", PIECE);
     Nest loop;
     Var *const v = begin_unrolled(pr, &loop, "v", PIECE);
     for (int i = 0; i < rows->n_runs; i++) {
-        const DType element = loop_type(rows->runs[i].load->type);
-        *var_slot(pr, rows->runs[i].element) = emit_declare(
-            pr, element, "element",
-            call_expr(pr, element, arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE), 3,
-                      var_of(pr, raw[i]), i32_const(pr, part), var_of(pr, v)));
         if (wide[i])
             *var_slot(pr, rows->runs[i].wide) = emit_declare(pr, DTYPE_F32, "x", expr_index(a, wide[i], var_of(pr, v)));
+        if (!expr_uses(value, rows->runs[i].element)) continue;
+        const DType element = loop_type(rows->runs[i].load->type);
+        *var_slot(pr, rows->runs[i].element) =
+            emit_declare(pr, element, "element",
+                         call_expr(pr, element,
+                                   dtype_is_packed(rows->runs[i].load->type)
+                                       ? arena_printf(a, "code_of<%d, %d>", dtype_bits(rows->runs[i].load->type), PIECE)
+                                       : arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE),
+                                   3, var_of(pr, raw[i]), i32_const(pr, part), var_of(pr, v)));
     }
     emit_element(pr, out, var_of(pr, v),
                  rounds ? lower_as(pr, DTYPE_F32, value->convert.a, &rows->it) : lower_as(pr, type, value, &rows->it));
@@ -124,13 +138,28 @@ static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *c
     emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
 }
 
+// Sixteen elements of a byte.
+static void widen_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *const *each, int part)
+{
+    Var *const bytes = emit_array(pr, DTYPE_U32, "bytes", 4);
+    (void)each;
+    emit_call(pr, arena_printf(pr->arena, "bytes_%s", dtype_name(rows->runs[0].load->type)), 3, var_of(pr, bytes),
+              var_of(pr, raw[0]), i32_const(pr, part));
+    Expr *words[4];
+    for (int w = 0; w < COUNT(words); w++) words[w] = expr_index(pr->arena, bytes, i32_const(pr, w));
+    emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
+}
+
 void convert_set(Printer *pr, const Rows *rows, const Set *set, int from, int units)
 {
     Columns block;
+    const int piece = rows->is_bytes ? 2 * PIECE : PIECE;
     for (int u = 0; u < units; u++)
-        for (int part = 0; part < rows->unit / PIECE; part++) {
-            begin_columns(pr, rows, &block, (from + u) * 4 * rows->unit + part * PIECE);
-            (rows->factor ? multiply_piece : convert_piece)(pr, rows, set->raw[u], set->each[u], part);
+        for (int part = 0; part < rows->unit / piece; part++) {
+            begin_columns(pr, rows, &block, (from + u) * 4 * rows->unit + part * piece);
+            (rows->is_bytes ? widen_piece
+             : rows->factor ? multiply_piece
+                            : convert_piece)(pr, rows, set->raw[u], set->each[u], part);
             end_columns(pr, rows, &block);
         }
 }
@@ -200,6 +229,8 @@ void send_line(Printer *pr, const Rows *rows, int columns)
 
 // ---- line after line
 
+enum { LINES_MAX = 8 };
+
 typedef struct Chunks {
     Set set[SETS];
     int units, n, sets;
@@ -251,6 +282,34 @@ static void convert_lines(Printer *pr, Rows *rows, const Chunks *chunks, Var *li
     end_nest(pr, &loop);
 }
 
+// Of a lane's lines, each of one chunk, how many are loaded before the first of them is converted.
+static int lines_together(const Rows *rows, const Chunks *chunks, int lines)
+{
+    int words = 0, together = LINES_MAX;
+    for (int i = 0; i < rows->n_runs; i++)
+        words += rows->units * rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    while (together > 1 && (lines % together != 0 || together * words > SET_WORDS)) together /= 2;
+    return chunks->n == 1 ? together : 1;
+}
+
+static void convert_lines_together(Printer *pr, const Rows *rows, const Chunks *chunks, int n, int first, Expr *begin)
+{
+    Set set[LINES_MAX];
+    for (int i = 0; i < n; i++) {
+        Rows line = *rows;
+        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, first + i)));
+        begin_lines(pr, &line);
+        declare_set(pr, &line, &set[i], chunks->units);
+        load_set(pr, &line, &set[i], 0, chunks->units, column_of(pr, &line));
+    }
+    for (int i = 0; i < n; i++) {
+        Rows line = *rows;
+        declare_line_at(pr, &line, "line", i32_add(pr, begin, i32_const(pr, first + i)));
+        convert_set(pr, &line, &set[i], 0, chunks->units);
+        send_line(pr, &line, (int)rows->n_columns);
+    }
+}
+
 void convert_rows(Printer *pr, Rows *rows)
 {
     Chunks chunks = { .units = set_units(rows) };
@@ -259,6 +318,10 @@ void convert_rows(Printer *pr, Rows *rows)
     chunks.sets = chunks.n % SETS == 0 ? SETS : 1;
     begin_exchange(pr, rows);
     const int lines = lines_here(pr, rows, &begin);
+    const int together = lines_together(rows, &chunks, lines);
+    for (int i = 0; together > 1 && i < lines; i += together)
+        convert_lines_together(pr, rows, &chunks, together, i, begin);
+    if (together > 1) return;
     Var *const line = loop_new_var(pr->unit, DTYPE_I32, "line");
     declare_line_at(pr, rows, "first_line", begin);
     begin_lines(pr, rows);

@@ -20,6 +20,14 @@ static void read_subscripts(Printer *pr, Expr **subs, int n, const Iteration *it
     }
 }
 
+// Of packed elements, a multiple of those in a byte, the bytes.
+static Expr *in_bytes(Printer *pr, Expr *elements, int to_a_byte)
+{
+    return to_a_byte <= 1
+               ? elements
+               : expr_binary(pr->arena, X_SHR, elements, expr_int(pr->arena, elements->type, to_a_byte == 2 ? 1 : 2));
+}
+
 Line begin_line(Printer *pr, const Expr *load, const Iteration *it)
 {
     Place place;
@@ -29,10 +37,11 @@ Line begin_line(Printer *pr, const Expr *load, const Iteration *it)
     if (pr->register_prefetch) read_subscripts(pr, subs, load->load.buffer->rank, it);
     place_element(pr, load->load.buffer, subs, it, &place, load->span);
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
+    line.to_a_byte = is_packed_place(&place) ? 8 / dtype_bits(place.root->type) : 1;
     line.inside = emit_declare(pr, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(pr->arena, true));
     line.pointer = loop_new_pointer(pr->unit, place.pointer->type, "line_at");
     Expr *const at = expr_select(pr->arena, var_of(pr, line.inside), place.at, expr_int(pr->arena, place.at->type, 0));
-    emit_definition(pr, line.pointer, expr_address(pr->arena, place.pointer, at));
+    emit_definition(pr, line.pointer, expr_address(pr->arena, place.pointer, in_bytes(pr, at, line.to_a_byte)));
     return line;
 }
 
@@ -56,7 +65,7 @@ const Line *nth_line(const Rows *rows, int i)
 
 Expr *in_line(Printer *pr, const Line *line, Expr *elements)
 {
-    return expr_address(pr->arena, line->pointer, i32_mul(pr, elements, line->size));
+    return expr_address(pr->arena, line->pointer, in_bytes(pr, i32_mul(pr, elements, line->size), line->to_a_byte));
 }
 
 void declare_line(Printer *pr, Rows *rows, Var *line)

@@ -119,7 +119,7 @@ void prefetch_rows(Printer *pr, const StepRows *step)
     for (int i = 0; i < rows.n_runs; i++) {
         const Expr *const load = rows.runs[i].load;
         const int size = dtype_bits(load->type) / 8;
-        if (rows.n_columns * size % PIECE_BYTES != 0 ||
+        if (size < 1 || rows.n_columns * size % PIECE_BYTES != 0 ||
             expr_multiple(first_column(pr->lo, &rows, last_sub(load))) * size % PIECE_BYTES != 0 ||
             place_alignment(load->load.buffer, last_sub(load), PIECE_BYTES / size) < PIECE_BYTES)
             continue;

@@ -42,7 +42,7 @@ static Wholeness wholeness(Printer *pr, const Iteration *it, Buffer *buffer, Exp
         return NEVER_WHOLE;
     Expr *const columns = root->shape[root->rank - 1];
     if (expr_multiple(columns) % width == 0) return ALWAYS_WHOLE;
-    if (width * dtype_bits(root->type) < 8 * CHOICE_BYTES_MIN) return NEVER_WHOLE;
+    if (width * dtype_bits(root->type) < 8 * CHOICE_BYTES_MIN && !dtype_is_packed(root->type)) return NEVER_WHOLE;
     Expr *const over = expr_binary(pr->arena, X_MOD, columns, int_const(pr->arena, width));
     *test = lower_expr(pr, expr_binary(pr->arena, X_EQ, over, int_const(pr->arena, 0)), NULL);
     return PERHAPS_WHOLE;
@@ -66,6 +66,25 @@ static void emit_tested_move(Printer *pr, const char *verb, int width, Expr *wor
     emit_call(pr, arena_printf(pr->arena, "%s<%d>", verb, width), 5, words,
               expr_address(pr->arena, place->pointer, place->at), or_true(pr, both(pr->lo, extra, place->rows_inside)),
               place->column, columns);
+}
+
+// Of packed elements: their bytes at once, or each by itself.
+static void emit_packed_load(Printer *pr, bool whole, int width, Expr *words, const Place *place)
+{
+    const int bits = dtype_bits(place->root->type);
+    if (whole) {
+        Expr *const bytes =
+            expr_binary(pr->arena, X_SHR, place->at, expr_int(pr->arena, place->at->type, bits == 4 ? 1 : 2));
+        Var *const start = loop_new_pointer(pr->unit, DTYPE_U8, "codes");
+        emit_definition(pr, start, expr_address(pr->arena, place->pointer, bytes));
+        emit_call(pr, arena_printf(pr->arena, "load_whole<%d>", width * bits / 8), 3, words, var_of(pr, start),
+                  or_true(pr, place->inside));
+        return;
+    }
+    Expr *const columns =
+        place->columns ? place->columns : lower_int64(pr, place->root->shape[place->root->rank - 1], NULL);
+    emit_call(pr, arena_printf(pr->arena, "load_codes<%d, %d>", bits, width), 6, words, var_of(pr, place->pointer),
+              place->at, or_true(pr, place->rows_inside), place->column, columns);
 }
 
 static void emit_whole_move(Printer *pr, const char *verb, int width, Expr *words, const Place *place, Expr *extra)
@@ -106,8 +125,9 @@ static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
         place_element(pr, load->load.buffer, load->load.subs, it, &place, load->span);
         Expr *const words = expr_address(pr->arena, it->loaded[i].values,
                                          i32_mul(pr, batch_number(pr, it), vector_words(load->load.buffer, width)));
-        if (trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE)
-            emit_whole_move(pr, "load", width, words, &place, NULL);
+        const bool whole = trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE;
+        if (is_packed_place(&place)) emit_packed_load(pr, whole, width, words, &place);
+        else if (whole) emit_whole_move(pr, "load", width, words, &place, NULL);
         else emit_tested_move(pr, "load_words", width, words, &place, NULL);
     }
     it->n_loaded = n;

@@ -22,7 +22,12 @@ Expr *loaded_element(Printer *pr, const Iteration *it, int i)
     Var *const values = it->loaded[i].values;
     Expr *const v = var_of(pr, it->mode[it->vector]);
     if (!it->loaded[i].in_words) return expr_index(pr->arena, values, v);
-    const DType type = loop_type(it->loaded[i].load->load.buffer->type);
+    const DType stored = it->loaded[i].load->load.buffer->type, type = loop_type(stored);
+    if (dtype_is_packed(stored))
+        return call_expr(
+            pr, type,
+            arena_printf(pr->arena, "code_of<%d, %d>", dtype_bits(stored), it->layout.mode[it->vector].extent), 3,
+            var_of(pr, values), batch_number(pr, it), v);
     return call_expr(
         pr, type,
         arena_printf(pr->arena, "element_of<%s, %d>", dtype_info[type].c_name, it->layout.mode[it->vector].extent), 3,

@@ -79,6 +79,8 @@ static Expr *to_f32(Printer *pr, DType to, DType from, Expr *x)
 Expr *to_dtype(Printer *pr, DType to, DType from, Expr *x)
 {
     if (to == from) return x;
+    if (to == DTYPE_F32 && dtype_is_packed(from) && dtype_is_integer(from))
+        return call_expr(pr, DTYPE_F32, conversion_name(pr, to, from), 1, x);
     x = widen(pr, from, x);
     switch (common_convert_step(to, x->type)) {
     case CONVERT_TRUTH: return expr_binary(pr->arena, X_NE, x, zero_of(pr->lo, x->type));

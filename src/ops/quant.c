@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: MIT
+// quant.c - the operators of kiln/ops/quant.h over kernels/quant.
+#include "kiln/ops/quant.h"
+#include "ops/call.h"
+
+#include <inttypes.h>
+
+enum {
+    BLOCK = 128,     // columns of codes that kernels take at a time
+    K_STEP = 32,     // that K is a multiple of
+    FEW_ROWS = 8,    // of a, that are multiplied one by one, or in fours
+    PARTS_MOST = 16, // that a tile is divided into along K
+    FEW_TILES_ROWS = 64,
+    TILE_ROWS = 128,
+    LARGE_TILE_ROWS = 256,
+};
+
+// ---- formats
+
+typedef enum { BY_GROUPS, BY_ROWS, BY_BLOCKS } Scaling;
+
+typedef struct Format {
+    const char *name;
+    kiln_type code;
+    Scaling scaling;
+    int group;          // the only one; 0: any of 16, 32, 64, 128
+    unsigned scales;    // their types
+    unsigned layouts;   // 1 << kiln_quant_layout
+    bool zeros, minima; // may have; has
+} Format;
+
+enum {
+    PLAIN_ONLY = 1 << KILN_QUANT_PLAIN,
+    ANY_INT4 = PLAIN_ONLY | 1 << KILN_QUANT_AWQ | 1 << KILN_QUANT_GPTQ,
+    SWAPPED = PLAIN_ONLY | 1 << KILN_QUANT_BITSANDBYTES,
+};
+
+// clang-format off
+static const Format formats[] = {
+    [KILN_QUANT_INT4]      = { "INT4",    KILN_U4,   BY_GROUPS, 0,  TYPES_16,      ANY_INT4,                                   true,  false },
+    [KILN_QUANT_INT4S]     = { "INT4S",   KILN_I4,   BY_GROUPS, 0,  TYPES_16,      PLAIN_ONLY | 1 << KILN_QUANT_GGUF,          false, false },
+    [KILN_QUANT_INT2]      = { "INT2",    KILN_U2,   BY_GROUPS, 0,  TYPES_16,      PLAIN_ONLY | 1 << KILN_QUANT_GPTQ,          true,  false },
+    [KILN_QUANT_NF4]       = { "NF4",     KILN_U4,   BY_GROUPS, 0,  TYPES_16,      SWAPPED,                                    false, false },
+    [KILN_QUANT_FP4]       = { "FP4",     KILN_E2M1, BY_GROUPS, 0,  TYPES_16,      PLAIN_ONLY | 1 << KILN_QUANT_TWIDDLED,         false, false },
+    [KILN_QUANT_MXFP4]     = { "MXFP4",   KILN_E2M1, BY_GROUPS, 32, 1 << KILN_U8,  PLAIN_ONLY | 1 << KILN_QUANT_TWIDDLED,      false, false },
+    [KILN_QUANT_INT8]      = { "INT8",    KILN_I8,   BY_GROUPS, 0,  TYPES_16,      PLAIN_ONLY | 1 << KILN_QUANT_GGUF,          false, false },
+    [KILN_QUANT_FP8]       = { "FP8",     KILN_E4M3, BY_GROUPS, 0,  TYPES_16,      PLAIN_ONLY,                                 false, false },
+    [KILN_QUANT_INT4MIN]   = { "INT4MIN", KILN_U4,   BY_GROUPS, 32, TYPES_16,      1 << KILN_QUANT_GGUF,                       false, true  },
+    [KILN_QUANT_W8A8]      = { "W8A8",    KILN_I8,   BY_ROWS,   0,  1 << KILN_F32, PLAIN_ONLY,                                 false, false },
+    [KILN_QUANT_W4A8]      = { "W4A8",    KILN_I4,   BY_ROWS,   0,  1 << KILN_F32, PLAIN_ONLY,                                 false, false },
+    [KILN_QUANT_W2A8]      = { "W2A8",    KILN_I2,   BY_ROWS,   0,  1 << KILN_F32, PLAIN_ONLY | 1 << KILN_QUANT_INTERLEAVED,   false, false },
+    [KILN_QUANT_FP8_BLOCK] = { "FP8_BLOCK", KILN_E4M3, BY_BLOCKS, 0, 1 << KILN_F32, PLAIN_ONLY,                                false, false },
+};
+// clang-format on
+
+static const Format *format_of(int format) { return format >= 0 && format < COUNT(formats) ? &formats[format] : NULL; }
+
+static int group_of(const Format *format, int group)
+{
+    if (format->group) return format->group;
+    return group == 16 || group == 32 || group == 64 || group == 128 ? group : 0;
+}
+
+static int64_t padded(int64_t k) { return (k + BLOCK - 1) / BLOCK * BLOCK; }
+
+kiln_status kiln_quant_extents(kiln_quant_format format, int64_t k, int group, kiln_type *code_type,
+                               int64_t *code_columns, int64_t *scale_columns)
+{
+    const Format *const f = format_of((int)format);
+    if (!f)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_quant_extents: 'format' is %d, expected one of kiln_quant_format",
+                           (int)format);
+    if (k < 0 || k % K_STEP != 0)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_quant_extents: 'k' is %" PRId64 ", expected a multiple of %d", k,
+                           K_STEP);
+    if (f->scaling == BY_GROUPS && !group_of(f, group))
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_quant_extents: 'group' is %d, expected 16, 32, 64 or 128", group);
+    if (code_type) *code_type = f->code;
+    if (code_columns) *code_columns = padded(k);
+    if (scale_columns)
+        *scale_columns = f->scaling == BY_GROUPS   ? padded(k) / group_of(f, group)
+                         : f->scaling == BY_BLOCKS ? padded(k) / BLOCK
+                                                   : 1;
+    return KILN_OK;
+}
+
+static kiln_status check_format(const Call *call, int format, int group, const Format **f)
+{
+    *f = format_of(format);
+    if (!*f) return call_fail(call, KILN_BAD_ARGUMENT, "'format' is %d, expected one of kiln_quant_format", format);
+    return (*f)->scaling != BY_GROUPS || group_of(*f, group)
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'group' is %d, expected 16, 32, 64 or 128", group);
+}
+
+// ---- tensors as kernels take them
+
+// Tensor i of the table, of [rows][columns], as [rows][columns / inner][inner] of another type of as many bits; inner 0: as it is.
+static void retype(Call *call, int i, kiln_type type, int64_t inner)
+{
+    if (!call->tensors[i]) return;
+    kiln_tensor t = *call->tensors[i];
+    const int64_t bits = (int64_t)kiln_type_bits(t.type), own = (int64_t)kiln_type_bits(type);
+    t.shape[1] = t.shape[1] * bits / own;
+    t.type = type;
+    if (inner) {
+        t.rank = 3;
+        t.shape[2] = inner, t.shape[1] /= inner;
+        t.strides[1] = inner, t.strides[2] = 1;
+    }
+    call->tensors[i] = call_keep(call, &t);
+}
+
+// Codes may be called bytes: `columns` of them.
+static const char *codes_shape(const Format *f, const kiln_tensor *codes, int64_t k, int64_t *columns)
+{
+    const bool as_bytes = codes && codes->type == KILN_U8;
+    *columns = as_bytes ? padded(k) * (int64_t)kiln_type_bits(f->code) / 8 : padded(k);
+    return "[N][CODES]";
+}
+
+static unsigned code_types(const Format *f) { return 1u << f->code | 1u << KILN_U8; }
+
+// ---- products
+
+enum { A, CODES, SCALES, ZEROS, MINIMA, BIAS, C, A_SCALES = ZEROS };
+
+static kiln_status check_columns(const Call *call, const kiln_quantised_gemm_args *g, int64_t multiple)
+{
+    const int64_t k = g->a && g->a->rank == 2 ? g->a->shape[1] : 0;
+    return k % multiple == 0
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "'a' has K = %" PRId64 " columns, expected a multiple of %d", k,
+                           (int)multiple);
+}
+
+static kiln_status check_presence(const Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    if (g->zeros && !f->zeros)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'zeros' is not null, but format %s has none", f->name);
+    if ((g->minima != NULL) != f->minima)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'minima' is %s, but format %s has %s",
+                         g->minima ? "not null" : "null", f->name, f->minima ? "some" : "none");
+    if (g->a_scales && f->scaling == BY_GROUPS)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'a_scales' is not null, but format %s has none", f->name);
+    return KILN_OK;
+}
+
+static unsigned result_types(const kiln_tensor *c)
+{
+    const unsigned of_c = c && (unsigned)c->type <= KILN_BOOL ? TYPES_FLOAT & 1u << c->type : 0;
+    return of_c ? of_c : TYPES_FLOAT;
+}
+
+static kiln_status check_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    const int64_t k = g->a && g->a->rank == 2 ? g->a->shape[1] : 0;
+    const unsigned same = g->scales && (unsigned)g->scales->type <= KILN_BOOL ? 1u << g->scales->type : TYPES_16;
+    const unsigned of_a = g->a && (unsigned)g->a->type <= KILN_BOOL ? 1u << g->a->type : 0;
+    int64_t columns;
+    const char *const codes = codes_shape(f, g->codes, k, &columns);
+    call_bind(call, "CODES", columns, "a");
+    call_bind(call, "GROUPS", padded(k) / group_of(f, g->group), "a");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",      g->a,      f->scales == 1 << KILN_U8 ? 1 << KILN_BF16 : TYPES_16, "A[M][K]" },
+        { IN,          "codes",  g->codes,  code_types(f),                   codes },
+        { IN,          "scales", g->scales, f->scales,                       "[N][GROUPS]" },
+        { IN_OPTIONAL, "zeros",  g->zeros,  1 << KILN_U8,                    "[N][GROUPS]" },
+        { IN_OPTIONAL, "minima", g->minima, same,                            "[N][GROUPS]" },
+        { IN_OPTIONAL, "bias",   g->bias,   result_types(g->c),              "[N]" },
+        { OUT,         "c",      g->c,      1 << KILN_F32 | of_a,            "C[M][N]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
+}
+
+static kiln_status check_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    const bool by_blocks = f->scaling == BY_BLOCKS;
+    const int64_t k = g->a && g->a->rank == 2 ? g->a->shape[1] : 0,
+                  n = g->codes && g->codes->rank == 2 ? g->codes->shape[0] : 0;
+    int64_t columns;
+    const char *const codes = codes_shape(f, g->codes, k, &columns);
+    call_bind(call, "CODES", columns, "a");
+    call_bind(call, "BLOCKS", padded(k) / BLOCK, "a");
+    call_bind(call, "ROWS", (n + BLOCK - 1) / BLOCK, "codes");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",        g->a,        by_blocks ? 1 << KILN_E4M3 : 1 << KILN_I8, "A[M][K]" },
+        { IN,          "codes",    g->codes,    code_types(f), codes },
+        { by_blocks ? IN : IN_OPTIONAL, "a_scales", g->a_scales, 1 << KILN_F32, by_blocks ? "[M][BLOCKS]" : "[M]" },
+        { by_blocks ? IN : IN_OPTIONAL, "scales",   g->scales,   1 << KILN_F32, by_blocks ? "[ROWS][BLOCKS]" : "[N]" },
+        { IN_OPTIONAL, "bias",     g->bias,     result_types(g->c), "[N]" },
+        { OUT,         "c",        g->c,        TYPES_FLOAT, "C[M][N]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
+}
+
+static kiln_status check(Call *call, const kiln_quantised_gemm_args *g, const Format **f)
+{
+    kiln_status status = check_format(call, (int)g->format, g->group, f);
+    if (!status) status = check_presence(call, *f, g);
+    if (!status) status = check_columns(call, g, (*f)->scaling == BY_GROUPS ? K_STEP : BLOCK);
+    if (status) return status;
+    return (*f)->scaling == BY_GROUPS ? check_groups(call, *f, g) : check_bytes(call, *f, g);
+}
+
+// Rows of a tile, and its parts along K.
+typedef struct Tiling {
+    int rows, parts;
+} Tiling;
+
+static int64_t tiles_of(int64_t m, int64_t n, int rows)
+{
+    const int columns = rows == FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS;
+    return (m + rows - 1) / rows * ((n + columns - 1) / columns);
+}
+
+// The largest tiles that fill the processors; where the smallest do not, parts of them do, two on a processor.
+static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t blocks)
+{
+    const int processors = ops_processors(call->ops);
+    if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1 };
+    if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1 };
+    const int rows = m > FEW_TILES_ROWS && tiles_of(m, n, TILE_ROWS) * 2 >= processors ? TILE_ROWS : FEW_TILES_ROWS;
+    const int64_t tiles = tiles_of(m, n, rows), room = rows == FEW_TILES_ROWS ? 2 * processors : processors;
+    int64_t parts = tiles ? room / tiles : 1;
+    parts = parts > PARTS_MOST ? PARTS_MOST : parts > blocks ? blocks : parts;
+    return (Tiling){ rows, parts < 1 ? 1 : (int)parts };
+}
+
+static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
+    const int group = group_of(f, g->group), chunk = !ops_on_cpu(call->ops) ? 16 : k % group == 0 ? group : K_STEP;
+    const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
+    const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
+    const bool is_nf4 = g->format == KILN_QUANT_NF4;
+    if (m <= FEW_ROWS) {
+        retype(call, A, g->a->type, chunk);
+        retype(call, CODES, f->code, chunk);
+        return call_kernel(call, "quant/weights.tile", "quant_gemv",
+                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, MB=%d, E=%d%-s%-s%-s", a, c, code, scale, group,
+                           yes(is_nf4), m < 3 ? (int)m + (m == 0) : 4, chunk, LACKS(g->zeros, "Z"),
+                           LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
+    }
+    const Tiling tiling = choose_tiling(call, m, n, padded(k) / BLOCK);
+    retype(call, CODES, f->code, BLOCK);
+    retype(call, SCALES, g->scales->type, BLOCK / group);
+    if (g->zeros) retype(call, ZEROS, KILN_U8, BLOCK / group);
+    if (g->minima) retype(call, MINIMA, g->minima->type, BLOCK / group);
+    const kiln_status status = call_kernel(call, "quant/weights.tile", "quant_matmul",
+                                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, SPLIT=%s, BM=%d%-s%-s%-s", a, c,
+                                           code, scale, group, yes(is_nf4), yes(tiling.parts > 1), tiling.rows,
+                                           LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
+    call_add(call, KILN_INT(tiling.parts));
+    return status;
+}
+
+static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    const int64_t m = call_extent(call, "M");
+    const bool on_cpu = ops_on_cpu(call->ops);
+    const char *const c = kiln_type_name(g->c->type), *const code = kiln_type_name(f->code);
+    const int rows = m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS;
+    if (f->scaling == BY_BLOCKS) {
+        retype(call, CODES, f->code, 0);
+        return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%-s", c, rows,
+                           LACKS(g->bias, "BIAS"));
+    }
+    if (m <= FEW_ROWS) {
+        const int chunk = on_cpu ? BLOCK : 16;
+        retype(call, A, KILN_I8, chunk);
+        retype(call, CODES, f->code, chunk);
+        return call_kernel(call, "quant/bytes.tile", "quant_bytes_gemv", "TC=%s, Q=%s, E=%d%-s%-s%-s", c, code, chunk,
+                           LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+    }
+    retype(call, CODES, f->code, BLOCK);
+    return call_kernel(call, "quant/bytes.tile", "quant_bytes", "TC=%s, Q=%s, BM=%d%-s%-s%-s", c, code, rows,
+                       LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+}
+
+static kiln_status choose(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    return f->scaling == BY_GROUPS ? choose_groups(call, f, g) : choose_bytes(call, f, g);
+}
+
+kiln_status kiln_quantised_gemm_workspace_size(kiln_ops *ops, const kiln_quantised_gemm_args *args, size_t *bytes)
+{
+    Call call;
+    const Format *f;
+    kiln_status status = call_begin_sizing(&call, "kiln_quantised_gemm_workspace_size", ops, args, sizeof *args, bytes);
+    if (!status) status = check(&call, args, &f);
+    if (!status) status = choose(&call, f, args);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_quantised_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_quantised_gemm_args *args)
+{
+    Call call;
+    const Format *f;
+    kiln_status status = call_begin(&call, "kiln_quantised_gemm", ops, args, sizeof *args);
+    if (!status) status = check(&call, args, &f);
+    if (!status) status = choose(&call, f, args);
+    return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
+}
+
+// ---- packing
+
+// As pack.tile numbers them.
+enum { FROM_GGUF_Q4_0 = 6, FROM_GGUF_Q8_0, FROM_GGUF_Q4_K, FROM_GGUF_Q6_K };
+
+enum { WEIGHTS, WEIGHT_SCALES, WEIGHT_ZEROS, TO_CODES, TO_SCALES, TO_ZEROS, TO_MINIMA };
+
+typedef struct PackSource {
+    int number; // of the layout, in pack.tile
+    int64_t rows, columns, scale_rows, scale_columns, zero_columns;
+    int64_t group; // of its scales
+    kiln_type word;
+} PackSource;
+
+typedef struct Blocks {
+    kiln_quant_format format;
+    int group, number, codes, bytes;
+} Blocks; // of ggml
+
+static const Blocks blocks[] = {
+    { KILN_QUANT_INT4S, 32, FROM_GGUF_Q4_0, 32, 18 },
+    { KILN_QUANT_INT8, 32, FROM_GGUF_Q8_0, 32, 34 },
+    { KILN_QUANT_INT4MIN, 32, FROM_GGUF_Q4_K, 256, 144 },
+    { KILN_QUANT_INT8, 16, FROM_GGUF_Q6_K, 256, 210 },
+};
+
+static kiln_status find_blocks(const Call *call, const Format *f, const kiln_quant_pack_args *g, PackSource *source)
+{
+    for (int i = 0; i < COUNT(blocks); i++) {
+        if (blocks[i].format != g->format || blocks[i].group != group_of(f, g->group)) continue;
+        if (g->k % blocks[i].codes != 0)
+            return call_fail(call, KILN_BAD_ARGUMENT,
+                             "'k' is %" PRId64 ", expected a multiple of %d, the codes of a block", g->k,
+                             blocks[i].codes);
+        source->number = blocks[i].number;
+        source->columns = g->k / blocks[i].codes * blocks[i].bytes;
+        return KILN_OK;
+    }
+    return call_fail(call, KILN_UNSUPPORTED, "GGUF has no format %s in groups of %d that is known here", f->name,
+                     g->group);
+}
+
+static kiln_status find_source(const Call *call, const Format *f, const kiln_quant_pack_args *g, int64_t n,
+                               PackSource *source)
+{
+    const int64_t bits = (int64_t)kiln_type_bits(f->code);
+    *source =
+        (PackSource){ (int)g->layout, n, g->k * bits / 8, n, 0, 0, g->weight_group ? g->weight_group : g->k, KILN_U8 };
+    if ((unsigned)g->layout >= 32 || !(f->layouts >> g->layout & 1))
+        return call_fail(call, KILN_UNSUPPORTED, "'layout' is %d, which format %s does not come in", (int)g->layout,
+                         f->name);
+    if (g->k < 0 || g->k % K_STEP != 0)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'k' is %" PRId64 ", expected a multiple of %d", g->k, K_STEP);
+    if (g->layout == KILN_QUANT_GGUF) return find_blocks(call, f, g, source);
+    const int64_t group = source->group, least = f->scaling == BY_GROUPS ? group_of(f, g->group) : 1;
+    if (g->weight_group < 0 || (group && (g->k % group != 0 || group % least != 0)))
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'weight_group' is %d, expected a divisor of k = %" PRId64 " and a multiple of 'group'",
+                         g->weight_group, g->k);
+    const int64_t groups = group ? g->k / group : 0;
+    source->scale_columns = source->zero_columns = groups;
+    if (g->layout != KILN_QUANT_AWQ && g->layout != KILN_QUANT_GPTQ) return KILN_OK;
+    const int64_t each = 32 / bits;
+    if (n % each != 0)
+        return call_fail(call, KILN_BAD_SHAPE, "'codes' has N = %" PRId64 " rows, expected a multiple of %d", n,
+                         (int)each);
+    source->word = KILN_I32;
+    source->rows = g->layout == KILN_QUANT_AWQ ? g->k : g->k / each;
+    source->columns = g->layout == KILN_QUANT_AWQ ? n / each : n;
+    source->scale_rows = groups, source->scale_columns = n, source->zero_columns = n / each;
+    return KILN_OK;
+}
+
+static kiln_status check_pack_presence(const Call *call, const Format *f, const kiln_quant_pack_args *g)
+{
+    const bool gguf = g->layout == KILN_QUANT_GGUF, grouped = f->scaling == BY_GROUPS;
+    if ((g->weight_scales != NULL) != (grouped && !gguf))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'weight_scales' is %s",
+                         grouped && !gguf ? "null" : "not null: it has none");
+    if ((g->scales != NULL) != grouped)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'scales' is %s",
+                         grouped ? "null" : "not null: format has none that are packed");
+    if (g->weight_zeros && !f->zeros)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'weight_zeros' is not null, but format %s has none", f->name);
+    if ((g->zeros != NULL) != (g->weight_zeros != NULL))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'zeros' is %s",
+                         g->zeros ? "not null, but 'weight_zeros' is" : "null");
+    if ((g->minima != NULL) != f->minima)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'minima' is %s, but format %s has %s",
+                         g->minima ? "not null" : "null", f->name, f->minima ? "some" : "none");
+    if (g->format == KILN_QUANT_MXFP4 && (g->exponent_offset < 0 || g->exponent_offset > 127))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'exponent_offset' is %d, expected 0 to 127", g->exponent_offset);
+    return KILN_OK;
+}
+
+static kiln_status check_pack(Call *call, const Format *f, const kiln_quant_pack_args *g, PackSource *source)
+{
+    const int64_t n = g->codes && g->codes->rank == 2 ? g->codes->shape[0] : 0;
+    const unsigned same = g->scales && (unsigned)g->scales->type <= KILN_BOOL ? 1u << g->scales->type : TYPES_16;
+    int64_t columns;
+    kiln_status status = check_pack_presence(call, f, g);
+    if (!status) status = find_source(call, f, g, n, source);
+    if (status) return status;
+    const bool words = source->word == KILN_I32, mx = f->scales == 1 << KILN_U8;
+    const bool own_type = !words && g->weights && g->weights->type == f->code && kiln_type_bits(f->code) < 8;
+    const char *const codes = codes_shape(f, g->codes, g->k, &columns);
+    call_bind(call, "CODES", columns, "k");
+    call_bind(call, "ROWS", source->rows, "codes");
+    call_bind(call, "COLUMNS", own_type ? g->k : source->columns, "k");
+    call_bind(call, "SCALE_ROWS", source->scale_rows, "codes");
+    call_bind(call, "SCALE_COLUMNS", source->scale_columns, "k");
+    call_bind(call, "ZERO_COLUMNS", source->zero_columns, "k");
+    call_bind(call, "GROUPS", f->scaling == BY_GROUPS ? padded(g->k) / group_of(f, g->group) : 0, "k");
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "weights",       g->weights,       words ? 1 << KILN_I32 : 1 << KILN_U8 | 1 << KILN_I8 | 1u << f->code, "[ROWS][COLUMNS]" },
+        { IN_OPTIONAL,  "weight_scales", g->weight_scales, mx ? 1 << KILN_U8 : TYPES_FLOAT,           "[SCALE_ROWS][SCALE_COLUMNS]" },
+        { IN_OPTIONAL,  "weight_zeros",  g->weight_zeros,  words ? 1 << KILN_I32 : 1 << KILN_U8,      "[SCALE_ROWS][ZERO_COLUMNS]" },
+        { OUT,          "codes",         g->codes,         code_types(f),                             codes },
+        { OUT_OPTIONAL, "scales",        g->scales,        f->scales,                                 "[N][GROUPS]" },
+        { OUT_OPTIONAL, "zeros",         g->zeros,         1 << KILN_U8,                              "[N][GROUPS]" },
+        { OUT_OPTIONAL, "minima",        g->minima,        same,                                      "[N][GROUPS]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+}
+
+static const char *type_of(const kiln_tensor *tensor, const char *otherwise)
+{
+    return tensor ? kiln_type_name(tensor->type) : otherwise;
+}
+
+static kiln_status pack_codes(Call *call, kiln_stream *stream, const Format *f, const PackSource *source, int64_t k)
+{
+    const int bits = (int)kiln_type_bits(f->code);
+    const kiln_type raw = bits == 8 ? KILN_U8 : bits == 4 ? KILN_U4 : KILN_U2;
+    kiln_kernel *kernel;
+    retype(call, WEIGHTS, source->word, 0);
+    retype(call, TO_CODES, raw, BLOCK);
+    const kiln_status status =
+        call_plain_kernel(call, "quant/pack.tile", "quant_pack_codes", &kernel, "FROM=%d, X=%s, Q=%s, BITS=%d",
+                          source->number, kiln_type_name(source->word), kiln_type_name(raw), bits);
+    const kiln_arg args[] = { call_tensor(call, WEIGHTS), call_tensor(call, TO_CODES), KILN_INT(k) };
+    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
+}
+
+static kiln_status pack_scales(Call *call, kiln_stream *stream, const Format *f, const PackSource *source,
+                               const kiln_quant_pack_args *g)
+{
+    const int group = group_of(f, g->group);
+    kiln_kernel *kernel;
+    retype(call, TO_SCALES, g->scales->type, BLOCK / group);
+    if (g->zeros) retype(call, TO_ZEROS, KILN_U8, BLOCK / group);
+    if (g->minima) retype(call, TO_MINIMA, g->minima->type, BLOCK / group);
+    const kiln_status status =
+        call_plain_kernel(call, "quant/pack.tile", "quant_pack_scales", &kernel,
+                          "FROM=%d, X=%s, XS=%s, XZ=%s, TS=%s, BITS=%d, G=%d, BIAS=%d%s%s%s%s%s", source->number,
+                          kiln_type_name(source->word), type_of(g->weight_scales, "f16"),
+                          type_of(g->weight_zeros, "u8"), kiln_type_name(g->scales->type), (int)kiln_type_bits(f->code),
+                          group, g->format == KILN_QUANT_MXFP4 ? g->exponent_offset : 0,
+                          g->layout == KILN_QUANT_GGUF ? "" : ", SRC=none", LACKS(g->weight_scales, "SCALES"),
+                          LACKS(g->weight_zeros, "ZEROS"), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"));
+    const kiln_arg args[] = { g->layout == KILN_QUANT_GGUF ? call_tensor(call, WEIGHTS) : KILN_NONE,
+                              call_tensor(call, WEIGHT_SCALES),
+                              call_tensor(call, WEIGHT_ZEROS),
+                              call_tensor(call, TO_SCALES),
+                              call_tensor(call, TO_ZEROS),
+                              call_tensor(call, TO_MINIMA),
+                              KILN_INT(g->k),
+                              KILN_INT(source->group ? source->group : 1) };
+    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
+}
+
+kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_pack_args *args)
+{
+    Call call;
+    const Format *f;
+    PackSource source;
+    kiln_status status = call_begin(&call, "kiln_quant_pack", ops, args, sizeof *args);
+    if (!status) status = check_format(&call, (int)args->format, args->group, &f);
+    if (!status) status = check_pack(&call, f, args, &source);
+    if (!status) status = pack_codes(&call, stream, f, &source, args->k);
+    if (!status && f->scaling == BY_GROUPS) status = pack_scales(&call, stream, f, &source, args);
+    return status;
+}
