@@ -34,7 +34,8 @@ static bool demand(Checker *cx, Expr *cond, const char *message, Span span)
     const char *const located = arena_printf(cx->arena, "%s: %s", span_where(cx->arena, span), message);
     if (known_at_launch(cond) && every_instance_comes_by(cx) && !cx->unreached && !cx->sequential)
         VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, located, span }));
-    else emit(cx, (TileOp){ .kind = T_ASSERT, .span = span, .assertion = { cond, message, !cx->sequential } });
+    else if (cx->sequential || cx->options->checked)
+        emit(cx, (TileOp){ .kind = T_ASSERT, .span = span, .assertion = { cond, message, !cx->sequential } });
     return true;
 }
 
