@@ -250,7 +250,7 @@ def attention_kvpacked(q: Array, kv: Array, q_offsets: Array, k_offsets: Array, 
     return _with_lse(out, lse, wanted)
 
 
-def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Array]) -> Tuple[Any, ...]:
+def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Array] = None) -> Tuple[Any, ...]:
     def like(field: str, given: Array, of: str) -> Any:
         return call.output(field, given, call.tensors[of].shape, call.type_of(of))
     made = like("dq", dq, "q"), like("dk", dk, "k"), like("dv", dv, "v")
