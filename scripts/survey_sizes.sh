@@ -48,8 +48,15 @@ survey gemm/sparse24.tile gemm_sparse24_nt BN=256 BM=256 BH=128
 survey linear/gdn.tile gdn_state BV=64 BV=128 DK=256 C=128
 survey linear/gdn.tile gdn_wy DK=256 'DK=256 DV=256'
 survey linear/mamba2.tile mamba2_chunk_scan BM=64 BM=256 P=128 N=256 BK=128
-survey nsa/selected.tile nsa_selected 'D=256 DV=256' BS=128 G=64
-survey nsa/selected.tile nsa_selected_dkv 'D=256 DV=256' BS=128 G=64
+survey nsa/compress.tile nsa_compressed 'D=256 DV=256' BS=16 G=1 G=6 G=64 'D=256 DV=256 G=64'
+survey nsa/select.tile nsa_select D=256 G=1 G=6 G=64 'MAXB=8192'
+survey nsa/selected.tile nsa_attend 'D=256 DV=256' 'D=80 DV=80' BS=128 BS=16 'G=64 BT=1' 'D=256 DV=256 BS=128 G=64 BT=1' 'G=1 BT=32' 'G=6 BT=10'
+survey nsa/backward.tile nsa_backward_keys 'D=256 DV=256' D=96 BS=128 BS=16 G=1 G=6 G=64 'D=256 DV=256 BS=128 G=64'
+survey nsa/backward.tile nsa_backward_queries 'D=256 DV=256' D=96 BS=128 BS=16 G=1 G=6 G=64 'D=256 DV=256 BS=128 G=64'
+survey nsa/compress_backward.tile nsa_compressed_keys 'D=256 DV=256' D=96 G=1 G=6 G=64
+survey nsa/compress_backward.tile nsa_compressed_queries 'D=256 DV=256' D=96 G=1 G=6 G=64
+survey nsa/decode_choose.tile nsa_decode_choose 'D=256 DV=256' 'D=256 DV=256 MAXB=8192' G=1 G=6 G=64
+survey nsa/decode.tile nsa_decode_part 'D=256 DV=256' BS=128 G=64 'D=256 DV=256 BS=128 G=64'
 survey sparse/block.tile block_sparse_rows D=64 D=256 'BQ=128 BK=128' 'BQ=128 BK=128 D=256' 'BQ=16 BK=16'
 survey sparse/decode.tile sparse_decode_part 'D=256 DV=256' BS=256 G=64 'D=512 DV=512'
 survey sparse/vertical_slash.tile vertical_slash D=32 D=128 D=192 D=256 BN=128 'D=128 BN=128'

@@ -44,6 +44,30 @@ STRUCTS = {
         "*k_scales *v_scales splits:i scale:f workspace:p workspace_bytes:z",
     "kiln_paged_slots_args": "*table *lengths *q_offsets *slots *positions page_size:i",
     "kiln_paged_append_args": "*keys *values *slots *positions *k *v *k_scales *v_scales rotary:r trained_length:i",
+    "kiln_nsa_args":
+        "*q *k *v *g_compressed *g_selected *g_window *block_indices *block_counts *pool_k *pool_v *offsets sequences:i "
+        "max_tokens:i *out block_size:i blocks:i initial_blocks:i local_blocks:i window:i scale:f workspace:p workspace_bytes:z",
+    "kiln_nsa_choose_args":
+        "*q *k *v *pool_k *pool_v *offsets sequences:i max_tokens:i *out *lse *block_indices block_size:i initial_blocks:i "
+        "local_blocks:i scale:f workspace:p workspace_bytes:z",
+    "kiln_nsa_compressed_backward_args":
+        "*q *k *v *out *lse *dout *pool_k *pool_v *offsets sequences:i max_tokens:i *dq *dk *dv *dpool_k *dpool_v block_size:i "
+        "scale:f workspace:p workspace_bytes:z",
+    "kiln_nsa_selected_args":
+        "*q *k *v *block_indices *block_counts *offsets sequences:i max_tokens:i *out *lse block_size:i scale:f workspace:p "
+        "workspace_bytes:z",
+    "kiln_nsa_selected_backward_args":
+        "*q *k *v *out *lse *dout *block_indices *block_counts *offsets sequences:i max_tokens:i *dq *dk *dv block_size:i "
+        "?fused scale:f workspace:p workspace_bytes:z",
+    "kiln_nsa_combine_args": "*compressed *selected *window *g_compressed *g_selected *g_window *out",
+    "kiln_nsa_combine_backward_args":
+        "*dout *compressed *selected *window *g_compressed *g_selected *g_window *dcompressed *dselected *dwindow "
+        "*dg_compressed *dg_selected *dg_window",
+    "kiln_nsa_decode_pool_args": "*x *weights *lengths *pooled block_size:i ?all",
+    "kiln_nsa_decode_choose_args":
+        "*q *k_pooled *v_pooled *lengths *out *lse *block_indices block_size:i initial_blocks:i local_blocks:i scale:f",
+    "kiln_nsa_decode_args":
+        "*q *k *v *block_indices *block_counts *lengths *out *lse block_size:i splits:i scale:f workspace:p workspace_bytes:z",
     "kiln_block_sparse_args": "*q *k *v *mask *list *counts *q_offsets *k_offsets max_queries:i max_keys:i *out *lse ?causal "
                               "query_block:i key_block:i first_row:i scale:f workspace:p workspace_bytes:z",
     "kiln_block_sparse_decode_args": "*q *k *v *table *lengths *mask *list *counts *out *lse key_block:i splits:i scale:f "

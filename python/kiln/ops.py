@@ -26,18 +26,20 @@ from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruc
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
-__all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention", "attention_backward",
-           "attention_backward_varlen", "attention_decode", "attention_kvpacked", "attention_qkvpacked", "attention_varlen",
-           "block_mask", "block_sparse", "block_sparse_decode", "block_sparse_gemm", "cast_fp8", "causal_conv",
-           "causal_conv_backward", "causal_conv_step", "check_values", "clean_logits", "conv2d", "cross_entropy",
-           "cross_entropy_backward", "embedding", "gdn_backward", "gdn_forward", "gdn_step", "gemm", "grouped_gemm",
-           "grouped_gemm_weights", "hadamard", "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list",
-           "layer_norm", "linear_attention", "linear_attention_backward", "linear_attention_step", "mamba2_backward",
-           "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous",
-           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe",
-           "moe_permute", "moe_route", "moe_unpermute", "paged_append", "paged_attention", "paged_slots", "quant_pack",
-           "quantised_gemm", "rms_norm", "rotary_embedding", "sample", "softmax", "topk", "topk_select", "vertical_slash",
-           "vertical_slash_estimate"]
+__all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
+           "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
+           "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
+           "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
+           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
+           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "hadamard", "indexed_attention",
+           "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
+           "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
+           "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
+           "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
+           "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
+           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append",
+           "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample",
+           "softmax", "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
@@ -248,7 +250,7 @@ def attention_kvpacked(q: Array, kv: Array, q_offsets: Array, k_offsets: Array, 
     return _with_lse(out, lse, wanted)
 
 
-def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Array]) -> Tuple[Any, ...]:
+def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Array] = None) -> Tuple[Any, ...]:
     def like(field: str, given: Array, of: str) -> Any:
         return call.output(field, given, call.tensors[of].shape, call.type_of(of))
     made = like("dq", dq, "q"), like("dk", dk, "k"), like("dv", dv, "v")
@@ -545,6 +547,203 @@ def vertical_slash(q: Array, k: Array, v: Array, vertical: Array, slash: Array, 
     call.set(scale=scale)
     call.run(stream)
     return out
+
+
+# ---- native sparse attention. TOKENS tokens of all sequences: with `offsets`, i32 [N + 1], sequence n is tokens offsets[n] to
+# offsets[n + 1] - 1, at most max_tokens of them; without, there are `sequences` of equal lengths. H is a multiple of HKV, at most
+# 64 times as many; T is bf16 or f16. Lists of blocks: i32 [TOKENS][HKV][S], numbers within the sequence, none twice; -1 for none.
+
+def nsa_forward(q: Array, k: Array, v: Array, g_selected: Array, out: Optional[Array] = None, *,
+                g_compressed: Optional[Array] = None, g_window: Optional[Array] = None,
+                block_indices: Optional[Array] = None, block_counts: Optional[Array] = None,
+                pool_k: Optional[Array] = None, pool_v: Optional[Array] = None, offsets: Optional[Array] = None,
+                sequences: int = 0, max_tokens: int = 0, block_size: int = 0, blocks: int = 0, initial_blocks: int = 0,
+                local_blocks: int = 0, window: int = 0, scale: Optional[float] = None, stream: Any = None) -> Any:
+    """Native sparse attention: out = g_compressed * compressed + g_selected * selected + g_window * window.
+
+    q         T [TOKENS][H][D], k T [TOKENS][HKV][D], v T [TOKENS][HKV][DV]; D and DV are multiples of 16, up to 256
+    gates     f32 or T [TOKENS][H], factors as they are; None: no such branch
+    block_indices the lists; None: chosen, `blocks` of them (0: 16), as `nsa_choose` does; block_counts i32 [TOKENS][HKV]
+    pool_k, pool_v f32 [HKV][block size]: weights of a block's tokens; None: their mean
+    block_size 16, 32, 64 or 128; 0: 64. window: 0: 512 where there is a gate. scale: None: 1/sqrt(D)
+    Returns out, T [TOKENS][H][DV].
+    """
+    call = Call("kiln_nsa_forward", "kiln_nsa_args", q=q, k=k, v=v, g_compressed=g_compressed, g_selected=g_selected,
+                g_window=g_window, block_indices=block_indices, block_counts=block_counts, pool_k=pool_k, pool_v=pool_v,
+                offsets=offsets)
+    out = call.output("out", out, call.extents("q", 2) + (call.extents("v", 3)[2],), call.type_of("q"))
+    call.set(sequences=sequences, max_tokens=max_tokens, block_size=block_size, blocks=blocks, window=window,
+             initial_blocks=initial_blocks, local_blocks=local_blocks, scale=scale)
+    call.run(stream)
+    return out
+
+
+def nsa_choose(q: Array, k: Array, v: Array, blocks: int = 16, out: Optional[Array] = None,
+               block_indices: Optional[Array] = None, lse: Optional[Array] = None, *, pool_k: Optional[Array] = None,
+               pool_v: Optional[Array] = None, offsets: Optional[Array] = None, sequences: int = 0, max_tokens: int = 0,
+               block_size: int = 0, initial_blocks: int = 0, local_blocks: int = 0, scale: Optional[float] = None,
+               return_lse: bool = False, stream: Any = None) -> Any:
+    """The compressed branch, and the blocks that it finds most important to each token and key head: the first
+    `initial_blocks`, the token's own and `local_blocks` - 1 before it, then by falling importance, then -1.
+
+    Returns (out, block_indices), T [TOKENS][H][DV] and i32 [TOKENS][HKV][blocks]; with return_lse (out, block_indices, lse):
+    f32 [TOKENS][H].
+    """
+    call = Call("kiln_nsa_choose", "kiln_nsa_choose_args", q=q, k=k, v=v, pool_k=pool_k, pool_v=pool_v, offsets=offsets)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v", 3)[2]), call.type_of("q"))
+    block_indices = call.output("block_indices", block_indices, (rows, call.extents("k", 2)[1], blocks), "i32")
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (rows, heads), "f32")
+    call.set(sequences=sequences, max_tokens=max_tokens, block_size=block_size, initial_blocks=initial_blocks,
+             local_blocks=local_blocks, scale=scale)
+    call.run(stream)
+    return (out, block_indices, lse) if wanted else (out, block_indices)
+
+
+def nsa_compressed_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array,
+                            dq: Optional[Array] = None, dk: Optional[Array] = None, dv: Optional[Array] = None,
+                            dpool_k: Optional[Array] = None, dpool_v: Optional[Array] = None, *,
+                            pool_k: Optional[Array] = None, pool_v: Optional[Array] = None,
+                            offsets: Optional[Array] = None, sequences: int = 0, max_tokens: int = 0,
+                            block_size: int = 0, scale: Optional[float] = None, stream: Any = None) -> Any:
+    """Gradients of the compressed branch of `nsa_choose`, whose out and lse these are; dout is the gradient of out, before any gate.
+    Returns (dq, dk, dv, dpool_k, dpool_v), the last two f32 [HKV][block size], None where there are no weights."""
+    call = Call("kiln_nsa_compressed_backward", "kiln_nsa_compressed_backward_args", q=q, k=k, v=v, out=out, lse=lse,
+                dout=dout, pool_k=pool_k, pool_v=pool_v, offsets=offsets)
+    dq = call.output("dq", dq, call.extents("q", 3), call.type_of("q"))
+    dk = call.output("dk", dk, call.extents("k", 3), call.type_of("q"))
+    dv = call.output("dv", dv, call.extents("v", 3), call.type_of("q"))
+    if pool_k is not None:
+        dpool_k = call.output("dpool_k", dpool_k, call.extents("pool_k", 2), "f32")
+    if pool_v is not None:
+        dpool_v = call.output("dpool_v", dpool_v, call.extents("pool_v", 2), "f32")
+    call.set(sequences=sequences, max_tokens=max_tokens, block_size=block_size, scale=scale)
+    call.run(stream)
+    return dq, dk, dv, dpool_k, dpool_v
+
+
+def nsa_selected(q: Array, k: Array, v: Array, block_indices: Array, out: Optional[Array] = None,
+                 lse: Optional[Array] = None, *, block_counts: Optional[Array] = None, offsets: Optional[Array] = None,
+                 sequences: int = 0, max_tokens: int = 0, block_size: int = 0, scale: Optional[float] = None,
+                 return_lse: bool = False, stream: Any = None) -> Any:
+    """The selected branch: each token attends to the tokens up to itself of the blocks in its list.
+
+    Returns out, T [TOKENS][H][DV]; with return_lse (out, lse): f32 [TOKENS][H], which `nsa_selected_backward` takes.
+    """
+    call = Call("kiln_nsa_selected_forward", "kiln_nsa_selected_args", q=q, k=k, v=v, block_indices=block_indices,
+                block_counts=block_counts, offsets=offsets)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v", 3)[2]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (rows, heads), "f32")
+    call.set(sequences=sequences, max_tokens=max_tokens, block_size=block_size, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def nsa_selected_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, block_indices: Array,
+                          dq: Optional[Array] = None, dk: Optional[Array] = None, dv: Optional[Array] = None, *,
+                          block_counts: Optional[Array] = None, offsets: Optional[Array] = None, sequences: int = 0,
+                          max_tokens: int = 0, block_size: int = 0, fused: bool = False, scale: Optional[float] = None,
+                          stream: Any = None) -> Any:
+    """Gradients of `nsa_selected`, whose other arguments these are; dout is the gradient of out, before any gate. fused: dq comes
+    out of the pass that makes dk and dv, in an order that differs from run to run. Returns (dq, dk, dv)."""
+    call = Call("kiln_nsa_selected_backward", "kiln_nsa_selected_backward_args", q=q, k=k, v=v, out=out, lse=lse,
+                dout=dout, block_indices=block_indices, block_counts=block_counts, offsets=offsets)
+    dq = call.output("dq", dq, call.extents("q", 3), call.type_of("q"))
+    dk = call.output("dk", dk, call.extents("k", 3), call.type_of("q"))
+    dv = call.output("dv", dv, call.extents("v", 3), call.type_of("q"))
+    call.set(sequences=sequences, max_tokens=max_tokens, block_size=block_size, fused=fused, scale=scale)
+    call.run(stream)
+    return dq, dk, dv
+
+
+def nsa_combine(selected: Array, g_selected: Array, out: Optional[Array] = None, *, compressed: Optional[Array] = None,
+                g_compressed: Optional[Array] = None, window: Optional[Array] = None, g_window: Optional[Array] = None,
+                stream: Any = None) -> Any:
+    """The gated sum of the branches, T [TOKENS][H][DV]; gates f32 or T [TOKENS][H]. Returns out."""
+    call = Call("kiln_nsa_combine", "kiln_nsa_combine_args", selected=selected, g_selected=g_selected,
+                compressed=compressed, g_compressed=g_compressed, window=window, g_window=g_window)
+    out = call.output("out", out, call.extents("selected", 3), call.type_of("selected"))
+    call.run(stream)
+    return out
+
+
+def nsa_combine_backward(dout: Array, selected: Array, g_selected: Array, *, compressed: Optional[Array] = None,
+                         g_compressed: Optional[Array] = None, window: Optional[Array] = None,
+                         g_window: Optional[Array] = None, stream: Any = None) -> Any:
+    """Gradients of `nsa_combine`. Returns (dcompressed, dselected, dwindow, dg_compressed, dg_selected, dg_window), with None for
+    what belongs to a branch that is not there."""
+    call = Call("kiln_nsa_combine_backward", "kiln_nsa_combine_backward_args", dout=dout, selected=selected,
+                g_selected=g_selected, compressed=compressed, g_compressed=g_compressed, window=window,
+                g_window=g_window)
+    there = (("compressed", compressed), ("selected", selected), ("window", window))
+    shape = call.extents("dout", 3)
+    made = [None if x is None else call.output("d" + name, None, shape, call.type_of("dout")) for name, x in there]
+    made += [None if x is None else call.output("dg_" + name, None, shape[:2], call.type_of("g_selected"))
+             for name, x in there]
+    call.run(stream)
+    return tuple(made)
+
+
+def nsa_decode(q: Array, k: Array, v: Array, block_indices: Array, out: Optional[Array] = None,
+               lse: Optional[Array] = None, *, block_counts: Optional[Array] = None, lengths: Optional[Array] = None,
+               block_size: int = 0, splits: int = 0, scale: Optional[float] = None, return_lse: bool = False,
+               stream: Any = None) -> Any:
+    """One token of each request against the blocks of its cache that it selected.
+
+    q         T [B][H][D], k T [B][M][HKV][D], v T [B][M][HKV][DV]: caches with room for M tokens
+    block_indices i32 [B][HKV][S], block_counts i32 [B][HKV] or None: S; lengths i32 [B]: tokens in each cache; None: M
+    splits    shares of a list; 0: as many as fill the device
+    Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
+    """
+    call = Call("kiln_nsa_decode", "kiln_nsa_decode_args", q=q, k=k, v=v, block_indices=block_indices,
+                block_counts=block_counts, lengths=lengths)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v", 4)[3]), call.type_of("q"))
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (rows, heads), "f32")
+    call.set(block_size=block_size, splits=splits, scale=scale)
+    call.run(stream)
+    return _with_lse(out, lse, wanted)
+
+
+def nsa_decode_pool(x: Array, lengths: Array, pooled: Array, *, weights: Optional[Array] = None, block_size: int = 0,
+                    all: bool = False, stream: Any = None) -> Any:
+    """Pools blocks of a cache of keys or values as they become full: of each request the last one, if the newest token filled it,
+    or all that are full. x: T [B][M][HKV][D]; lengths: i32 [B]; pooled: T [B][R][HKV][D], a row for each block; weights: f32
+    [HKV][block size], None: the mean. Returns pooled."""
+    call = Call("kiln_nsa_decode_pool", "kiln_nsa_decode_pool_args", x=x, weights=weights, lengths=lengths)
+    call.inout("pooled", pooled)
+    call.set(block_size=block_size, all=all)
+    call.run(stream)
+    return pooled
+
+
+def nsa_decode_choose(q: Array, k_pooled: Array, v_pooled: Array, lengths: Array, blocks: int = 16,
+                      out: Optional[Array] = None, block_indices: Optional[Array] = None, lse: Optional[Array] = None, *,
+                      block_size: int = 0, initial_blocks: int = 0, local_blocks: int = 0,
+                      scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+    """`nsa_choose` for one token of each request, the last of its cache, over what `nsa_decode_pool` keeps.
+
+    q         T [B][H][D], k_pooled T [B][R][HKV][D], v_pooled T [B][R][HKV][DV]; lengths i32 [B]: tokens in each cache
+    Returns (out, block_indices), T [B][H][DV] and i32 [B][HKV][blocks]; with return_lse (out, block_indices, lse): f32 [B][H].
+    """
+    call = Call("kiln_nsa_decode_choose", "kiln_nsa_decode_choose_args", q=q, k_pooled=k_pooled, v_pooled=v_pooled,
+                lengths=lengths)
+    rows, heads = call.extents("q", 2)
+    out = call.output("out", out, (rows, heads, call.extents("v_pooled", 4)[3]), call.type_of("q"))
+    block_indices = call.output("block_indices", block_indices, (rows, call.extents("k_pooled", 3)[2], blocks), "i32")
+    wanted = return_lse or lse is not None
+    if wanted:
+        lse = call.output("lse", lse, (rows, heads), "f32")
+    call.set(block_size=block_size, initial_blocks=initial_blocks, local_blocks=local_blocks, scale=scale)
+    call.run(stream)
+    return (out, block_indices, lse) if wanted else (out, block_indices)
 
 
 # ---- multi-head latent attention. A cached token is 576 values: all its key, the first 512 its value

@@ -7,8 +7,8 @@
     y = kiln.torch.gemm(x, w, transpose_b=True, bias=b)
 
 They compute what the functions of the same names in `kiln.ops` do, allocate their results, and change nothing. Each has a fake
-kernel, so that `torch.compile` and `torch.export` know shapes without running it. Gradients: attention, attention_varlen, gemm
-(without an activation), activate, softmax, cross_entropy, rotary_embedding, embedding. The others raise where a
+kernel, so that `torch.compile` and `torch.export` know shapes without running it. Gradients: attention, attention_varlen, nsa_choose,
+nsa_selected, nsa_combine, gemm (without an activation), activate, softmax, cross_entropy, rotary_embedding, embedding. The others raise where a
 gradient is asked for. PyTorch's dispatcher takes some 20 us a call: where only
 speed counts and nothing is compiled, `kiln.ops` is the shorter way.
 
@@ -24,7 +24,7 @@ from torch import Tensor
 from . import ops
 
 __all__ = ["activate", "attention", "attention_decode", "attention_varlen", "cross_entropy", "embedding", "gemm", "layer_norm",
-           "rms_norm", "rotary_embedding", "softmax"]
+           "nsa_choose", "nsa_combine", "nsa_selected", "rms_norm", "rotary_embedding", "softmax"]
 
 # Schemas are written out: PyTorch reads annotations, which are texts here.
 
@@ -134,6 +134,141 @@ def attention_decode(q: Tensor, k: Tensor, v: Tensor, *, mask: Optional[Tensor] 
 
 
 # ---- products
+
+# ---- native sparse attention. What an operator returns is always a tensor: an empty one stands for none
+
+def _or_empty(like: Tensor, *made: Optional[Tensor]) -> Tuple[Tensor, ...]:
+    return tuple(like.new_empty(0) if x is None else x for x in made)
+
+
+def _if(wanted: Any, made: Tensor) -> Optional[Tensor]:
+    return None if wanted is None else made
+
+
+def _like_each(like: Tensor, *tensors: Optional[Tensor]) -> Tuple[Tensor, ...]:
+    return tuple(like.new_empty(0) if x is None else _like(x, *x.shape) for x in tensors)
+
+
+_nsa_numbers = "int sequences, int max_tokens, int block_size, float? scale"
+
+
+def _nsa_names(numbers: Tuple) -> dict:
+    return dict(zip(("sequences", "max_tokens", "block_size", "scale"), numbers))
+
+
+def _setup_choose(context: Any, inputs: Tuple, output: Tuple) -> None:
+    q, k, v, pool_k, pool_v, offsets, _, _, _, *context.numbers = inputs
+    out, block_indices, lse = output
+    context.save_for_backward(q, k, v, out, lse, pool_k, pool_v, offsets)
+    context.mark_non_differentiable(block_indices, lse)
+
+
+def _choose_backward(context: Any, dout: Tensor, *_: Any) -> Tuple:
+    q, k, v, out, lse, pool_k, pool_v, offsets = context.saved_tensors
+    dq, dk, dv, dpool_k, dpool_v = torch.ops.kiln.nsa_compressed_backward(q, k, v, out, lse, _rows(dout), pool_k, pool_v, offsets,
+                                                                          *context.numbers)
+    return (dq, dk, dv, _if(pool_k, dpool_k), _if(pool_v, dpool_v), *[None] * 8)
+
+
+_operator("nsa_compressed_backward",
+          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, Tensor? pool_k, Tensor? pool_v, Tensor? offsets, "
+          + _nsa_numbers + ") -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+          lambda q, k, v, out, lse, dout, pool_k, pool_v, offsets, *numbers: _or_empty(lse, *ops.nsa_compressed_backward(
+              q, k, v, out, lse, dout, pool_k=pool_k, pool_v=pool_v, offsets=offsets, **_nsa_names(numbers))),
+          lambda q, k, v, out, lse, dout, pool_k, pool_v, *rest: _like_each(lse, q, k, v, pool_k, pool_v))
+_nsa_choose = _operator(
+    "nsa_choose",
+    "(Tensor q, Tensor k, Tensor v, Tensor? pool_k, Tensor? pool_v, Tensor? offsets, int blocks, int initial_blocks, "
+    "int local_blocks, " + _nsa_numbers + ") -> (Tensor, Tensor, Tensor)",
+    lambda q, k, v, pool_k, pool_v, offsets, blocks, initial_blocks, local_blocks, *numbers: ops.nsa_choose(
+        q, k, v, blocks, pool_k=pool_k, pool_v=pool_v, offsets=offsets, initial_blocks=initial_blocks, local_blocks=local_blocks,
+        return_lse=True, **_nsa_names(numbers)),
+    lambda q, k, v, pool_k, pool_v, offsets, blocks, *rest: (
+        _like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[0], k.shape[1], blocks, dtype=torch.int32),
+        _like(q, *q.shape[:2], dtype=torch.float32)),
+    _choose_backward, _setup_choose)
+
+
+def nsa_choose(q: Tensor, k: Tensor, v: Tensor, blocks: int = 16, *, pool_k: Optional[Tensor] = None,
+               pool_v: Optional[Tensor] = None, offsets: Optional[Tensor] = None, sequences: int = 0, max_tokens: int = 0,
+               block_size: int = 0, initial_blocks: int = 0, local_blocks: int = 0,
+               scale: Optional[float] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    """`kiln.ops.nsa_choose`: (out [TOKENS][H][DV], block_indices i32 [TOKENS][HKV][blocks], lse f32 [TOKENS][H]), the compressed
+    branch and the lists. Gradients of q, k, v and the weights through out alone."""
+    return _nsa_choose(q, k, v, pool_k, pool_v, offsets, blocks, initial_blocks, local_blocks, sequences, max_tokens, block_size,
+                       scale)
+
+
+def _setup_selected(context: Any, inputs: Tuple, output: Tuple) -> None:
+    q, k, v, block_indices, block_counts, offsets, context.fused, *context.numbers = inputs
+    context.save_for_backward(q, k, v, *output, block_indices, block_counts, offsets)
+    context.mark_non_differentiable(output[1])
+
+
+def _selected_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
+    q, k, v, out, lse, *lists = context.saved_tensors
+    gradients = torch.ops.kiln.nsa_selected_backward(q, k, v, out, lse, _rows(dout), *lists, context.fused, *context.numbers)
+    return (*gradients, *[None] * 8)
+
+
+_operator("nsa_selected_backward",
+          "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, Tensor block_indices, Tensor? block_counts, "
+          "Tensor? offsets, bool fused, " + _nsa_numbers + ") -> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, out, lse, dout, block_indices, block_counts, offsets, fused, *numbers: ops.nsa_selected_backward(
+              q, k, v, out, lse, dout, block_indices, block_counts=block_counts, offsets=offsets, fused=fused,
+              **_nsa_names(numbers)),
+          lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
+_nsa_selected = _operator(
+    "nsa_selected",
+    "(Tensor q, Tensor k, Tensor v, Tensor block_indices, Tensor? block_counts, Tensor? offsets, bool fused, " + _nsa_numbers
+    + ") -> (Tensor, Tensor)",
+    lambda q, k, v, block_indices, block_counts, offsets, _, *numbers: ops.nsa_selected(
+        q, k, v, block_indices, block_counts=block_counts, offsets=offsets, return_lse=True, **_nsa_names(numbers)),
+    lambda q, k, v, *rest: (_like(q, *q.shape[:2], v.shape[2]), _like(q, *q.shape[:2], dtype=torch.float32)),
+    _selected_backward, _setup_selected)
+
+
+def nsa_selected(q: Tensor, k: Tensor, v: Tensor, block_indices: Tensor, *, block_counts: Optional[Tensor] = None,
+                 offsets: Optional[Tensor] = None, sequences: int = 0, max_tokens: int = 0, block_size: int = 0,
+                 fused: bool = False, scale: Optional[float] = None) -> Tuple[Tensor, Tensor]:
+    """`kiln.ops.nsa_selected`: (out [TOKENS][H][DV], lse f32 [TOKENS][H]). lse has no gradient; fused: the way of the gradient."""
+    return _nsa_selected(q, k, v, block_indices, block_counts, offsets, fused, sequences, max_tokens, block_size, scale)
+
+
+def _setup_combine(context: Any, inputs: Tuple, output: Tensor) -> None:
+    context.save_for_backward(*inputs)
+
+
+def _run_combine_backward(dout: Tensor, selected: Tensor, g_selected: Tensor, compressed: Optional[Tensor],
+                          g_compressed: Optional[Tensor], window: Optional[Tensor], g_window: Optional[Tensor]) -> Tuple:
+    dc, ds, dw, gc, gs, gw = ops.nsa_combine_backward(dout, selected, g_selected, compressed=compressed,
+                                                      g_compressed=g_compressed, window=window, g_window=g_window)
+    return _or_empty(dout, ds, gs, dc, gc, dw, gw)
+
+
+def _combine_backward(context: Any, dout: Tensor) -> Tuple:
+    saved = context.saved_tensors
+    return tuple(map(_if, saved, torch.ops.kiln.nsa_combine_backward(_rows(dout), *saved)))
+
+
+_nsa_branches = ("Tensor selected, Tensor g_selected, Tensor? compressed, Tensor? g_compressed, Tensor? window, "
+                 "Tensor? g_window")
+_operator("nsa_combine_backward",
+          "(Tensor dout, " + _nsa_branches + ") -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+          _run_combine_backward, lambda dout, *branches: _like_each(dout, *branches))
+_nsa_combine = _operator(
+    "nsa_combine", "(" + _nsa_branches + ") -> Tensor",
+    lambda selected, g_selected, compressed, g_compressed, window, g_window: ops.nsa_combine(
+        selected, g_selected, compressed=compressed, g_compressed=g_compressed, window=window, g_window=g_window),
+    lambda selected, *rest: _like(selected, *selected.shape), _combine_backward, _setup_combine)
+
+
+def nsa_combine(selected: Tensor, g_selected: Tensor, *, compressed: Optional[Tensor] = None,
+                g_compressed: Optional[Tensor] = None, window: Optional[Tensor] = None,
+                g_window: Optional[Tensor] = None) -> Tensor:
+    """`kiln.ops.nsa_combine`: the gated sum of the branches, [TOKENS][H][DV]; gates f32 or as the branches [TOKENS][H]."""
+    return _nsa_combine(selected, g_selected, compressed, g_compressed, window, g_window)
+
 
 def _setup_gemm(context: Any, inputs: Tuple, output: Tensor) -> None:
     a, b, bias, residual, context.transpose_a, context.transpose_b, context.activation, context.scale, _ = inputs

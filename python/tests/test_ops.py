@@ -163,6 +163,45 @@ class Attention(unittest.TestCase):
         np.testing.assert_array_equal(v.reshape(-1, hkv, d)[slots], new)
         near((k.reshape(-1, hkv, d)[slots] ** 2).sum(), (new ** 2).sum(), 1e-2)
 
+    def test_native_sparse_attention(self):
+        t, h, hkv, d, size, s, w = 90, 4, 2, 32, 16, 3, 20
+        q, k, v = (normal(t, n, d).astype("f2") for n in (h, hkv, hkv))
+        gates = np.random.default_rng(5).random((3, t, h), "f4")
+        compressed, blocks, sums = ops.nsa_choose(q, k, v, s, block_size=size, return_lse=True)
+        self.assertEqual((compressed.shape, blocks.shape, sums.shape), ((t, h, d), (t, hkv, s), (t, h)))
+        np.testing.assert_array_equal(blocks[:, :, 0], np.arange(t)[:, None].repeat(hkv, 1) // size)
+        selected, lse = ops.nsa_selected(q, k, v, blocks, block_size=size, return_lse=True)
+        for i in (0, 15, 16, 70, 89):
+            for j in range(h):
+                keys = [x for x in range(i + 1) if x // size in blocks[i, j // 2]]
+                score = k[keys, j // 2].astype("f4") @ q[i, j].astype("f4") / np.sqrt(d)
+                weights = np.exp(score - score.max())
+                near(selected[i, j], weights @ v[keys, j // 2].astype("f4") / weights.sum(), 3e-3)
+                near(lse[i, j], score.max() + np.log(weights.sum()), 3e-3)
+        offsets = np.array([0, t], "i4")
+        window = ops.attention_varlen(q, k, v, offsets, offsets, t, window=w)
+        branches = dict(compressed=compressed, g_compressed=gates[0], window=window, g_window=gates[2])
+        out = ops.nsa_combine(selected, gates[1], **branches)
+        near(ops.nsa_forward(q, k, v, gates[1], g_compressed=gates[0], g_window=gates[2], offsets=offsets,
+                             block_size=size, blocks=s, window=w), out, 3e-3)
+        dout = normal(t, h, d).astype("f2")
+        dc, ds, dw, gc, gs, gw = ops.nsa_combine_backward(dout, selected, gates[1], **branches)
+        near(gs, (dout.astype("f4") * selected).sum(-1), 3e-3), near(dw, gates[2][..., None] * dout, 3e-3)
+        exact = ops.nsa_selected_backward(q, k, v, selected, lse, ds, blocks, block_size=size)
+        fused = ops.nsa_selected_backward(q, k, v, selected, lse, ds, blocks, block_size=size, fused=True)
+        for x, y in zip(exact, fused):
+            near(x, y, 1e-2)
+        cq, ck, cv, pk, pv = ops.nsa_compressed_backward(q, k, v, compressed, sums, dc, block_size=size)
+        self.assertEqual((cq.shape, ck.shape, cv.shape, pk, pv), (q.shape, k.shape, v.shape, None, None))
+        near(ck[:size], ck[:1].repeat(size, 0)), near(ck[80:], 0 * ck[80:])     # spread by the mean; a block not full is not seen
+        length, pooled = np.array([t], "i4"), [np.zeros((1, 6, hkv, d), "f2") for _ in range(2)]
+        for x, y in zip((k, v), pooled):
+            ops.nsa_decode_pool(x[None], length, y, block_size=size, all=True)
+        step, listed = ops.nsa_decode_choose(q[-1:], *pooled, length, s, block_size=size)
+        near(step, compressed[-1:], 3e-3), np.testing.assert_array_equal(listed, blocks[-1:])
+        last = ops.nsa_decode(q[-1:], k[None], v[None], blocks[-1:], block_size=size)
+        near(last, selected[-1:], 3e-3)
+
 
     def test_blocks_of_keys(self):
         h, hkv, d, rows = 4, 2, 32, 32

@@ -68,6 +68,42 @@ class OnTheHost(unittest.TestCase):
         args = (torch.randn(2, 4, 32, device=self.device), cache, cache, None, self.i32(40, 3), None)
         self.check("attention_decode", args, None, None)
 
+    def test_native_sparse_attention(self):
+        t, h, hkv, d, size, s = 70, 4, 2, 32, 16, 2
+        q, k, v = (torch.randn(t, n, d, device=self.device).half().requires_grad_() for n in (h, hkv, hkv))
+        pools = [torch.rand(hkv, size, device=self.device).div(8).requires_grad_() for _ in range(2)]
+        gates = [torch.rand(t, h, device=self.device).requires_grad_() for _ in range(2)]
+        blocks = kt.nsa_choose(q, k, v, s, block_size=size)[1]
+
+        def ours(q, k, v, pool_k, pool_v, g_selected, g_compressed):
+            compressed = kt.nsa_choose(q, k, v, s, pool_k=pool_k, pool_v=pool_v, block_size=size)[0]
+            selected = kt.nsa_selected(q, k, v, blocks, block_size=size)[0]
+            return kt.nsa_combine(selected, g_selected, compressed=compressed, g_compressed=g_compressed)
+
+        def reference(q, k, v, pool_k, pool_v, g_selected, g_compressed):
+            token, n = torch.arange(t, device=self.device), t // size
+            k, v = (x.float().repeat_interleave(h // hkv, 1) for x in (k, v))
+            whole = [x[:n * size].view(n, size, h, d) for x in (k, v)]
+            kc, vc = (torch.einsum("nshd,hs->nhd", x, w.repeat_interleave(h // hkv, 0)) for x, w in zip(whole, (pool_k, pool_v)))
+            score = torch.einsum("thd,nhd->htn", q.float(), kc) / d ** 0.5
+            seen = (token[:n] + 1) * size <= token[:, None] + 1
+            weight = torch.nan_to_num(score.masked_fill(~seen, -1e9).softmax(-1)) * seen
+            compressed = torch.einsum("htn,nhd->thd", weight, vc)
+            listed = (token[None, None, :, None] // size == blocks[:, :, None, :]).any(-1).repeat_interleave(h // hkv, 1)
+            seen = listed.transpose(0, 1) & (token <= token[:, None])
+            score = torch.einsum("thd,nhd->htn", q.float(), k) / d ** 0.5
+            selected = torch.einsum("htn,nhd->thd", score.masked_fill(~seen, -1e9).softmax(-1), v)
+            return g_selected[..., None] * selected + g_compressed[..., None] * compressed
+        tensors = (q, k, v, *pools, *gates)
+        got, expected = ours(*tensors), reference(*tensors)
+        torch.testing.assert_close(got.float(), expected, rtol=5e-3, atol=5e-3)
+        dout = torch.randn_like(expected)
+        for x, y in zip(torch.autograd.grad(got, tensors, dout.half()), torch.autograd.grad(expected, tensors, dout)):
+            torch.testing.assert_close(x.float(), y.float(), rtol=2e-2, atol=3e-2)
+        self.check("nsa_choose", (q, k, v, *pools, None, s, 0, 0, 0, 0, size, None), None, None)
+        self.check("nsa_selected", (q, k, v, blocks, None, None, False, 0, 0, size, None), None, None)
+        self.check("nsa_combine", (q, gates[0], None, None, q.detach().clone().requires_grad_(), gates[1]), None, None)
+
     def test_products(self):
         a, b, bias, residual = self.randn(6, 48), self.randn(48, 80), self.randn(80), self.randn(6, 80)
         self.check("gemm", (a, b, bias, residual, False, False, None, 0.5, None),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// attention_call.h - what the operators of attention.h and paged.h share: checks of their options, shares of the keys.
+// attention_call.h - what the operators of attention.h, paged.h and nsa.h share: checks of their options, shares of the keys.
 #ifndef KILN_OPS_ATTENTION_CALL_H
 #define KILN_OPS_ATTENTION_CALL_H
 

@@ -8,6 +8,7 @@
 #include <kiln/ops/mla.h>
 #include <kiln/ops/moe.h>
 #include <kiln/ops/nn.h>
+#include <kiln/ops/nsa.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
 #include <kiln/ops/sampling.h>
@@ -186,6 +187,26 @@ static void sizes_of_expert_arguments(void **state)
     CHECK_WORKSPACE(kiln_topk_args, kiln_topk_workspace_size);
 }
 
+static void sizes_of_native_sparse_arguments(void **state)
+{
+    CHECK_CALL(kiln_nsa_args, kiln_nsa_forward);
+    CHECK_CALL(kiln_nsa_choose_args, kiln_nsa_choose);
+    CHECK_CALL(kiln_nsa_compressed_backward_args, kiln_nsa_compressed_backward);
+    CHECK_CALL(kiln_nsa_selected_args, kiln_nsa_selected_forward);
+    CHECK_CALL(kiln_nsa_selected_backward_args, kiln_nsa_selected_backward);
+    CHECK_CALL(kiln_nsa_combine_args, kiln_nsa_combine);
+    CHECK_CALL(kiln_nsa_combine_backward_args, kiln_nsa_combine_backward);
+    CHECK_CALL(kiln_nsa_decode_args, kiln_nsa_decode);
+    CHECK_CALL(kiln_nsa_decode_pool_args, kiln_nsa_decode_pool);
+    CHECK_CALL(kiln_nsa_decode_choose_args, kiln_nsa_decode_choose);
+    CHECK_WORKSPACE(kiln_nsa_args, kiln_nsa_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_nsa_choose_args, kiln_nsa_choose_workspace_size);
+    CHECK_WORKSPACE(kiln_nsa_compressed_backward_args, kiln_nsa_compressed_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_nsa_selected_args, kiln_nsa_selected_forward_workspace_size);
+    CHECK_WORKSPACE(kiln_nsa_selected_backward_args, kiln_nsa_selected_backward_workspace_size);
+    CHECK_WORKSPACE(kiln_nsa_decode_args, kiln_nsa_decode_workspace_size);
+}
+
 static void sizes_of_build_options(void **state)
 {
     kiln_program *program;
@@ -324,6 +345,7 @@ int main(void)
         cmocka_unit_test(sizes_of_product_arguments),
         cmocka_unit_test(sizes_of_small_operators_arguments),
         cmocka_unit_test(sizes_of_recurrent_arguments),
+        cmocka_unit_test(sizes_of_native_sparse_arguments),
         cmocka_unit_test(sizes_of_expert_arguments),
         cmocka_unit_test(sizes_of_build_options),
         cmocka_unit_test(versioned_there_and_back),

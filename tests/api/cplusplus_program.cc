@@ -8,6 +8,7 @@
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 #include <kiln/ops/nn.h>
+#include <kiln/ops/nsa.h>
 #include <kiln/ops/paged.h>
 #include <kiln/ops/recurrent.h>
 #include <kiln/ops/sparse.h>

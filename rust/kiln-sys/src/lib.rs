@@ -1573,6 +1573,288 @@ impl Default for kiln_norm_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_nsa_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub g_compressed: *const kiln_tensor,
+    pub g_selected: *const kiln_tensor,
+    pub g_window: *const kiln_tensor,
+    pub block_indices: *const kiln_tensor,
+    pub block_counts: *const kiln_tensor,
+    pub pool_k: *const kiln_tensor,
+    pub pool_v: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub sequences: i64,
+    pub max_tokens: i64,
+    pub out: *const kiln_tensor,
+    pub block_size: i64,
+    pub blocks: i64,
+    pub initial_blocks: i64,
+    pub local_blocks: i64,
+    pub window: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_nsa_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_choose_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub pool_k: *const kiln_tensor,
+    pub pool_v: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub sequences: i64,
+    pub max_tokens: i64,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub block_indices: *const kiln_tensor,
+    pub block_size: i64,
+    pub initial_blocks: i64,
+    pub local_blocks: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_nsa_choose_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_combine_args {
+    pub struct_size: usize,
+    pub compressed: *const kiln_tensor,
+    pub selected: *const kiln_tensor,
+    pub window: *const kiln_tensor,
+    pub g_compressed: *const kiln_tensor,
+    pub g_selected: *const kiln_tensor,
+    pub g_window: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+}
+
+impl Default for kiln_nsa_combine_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_combine_backward_args {
+    pub struct_size: usize,
+    pub dout: *const kiln_tensor,
+    pub compressed: *const kiln_tensor,
+    pub selected: *const kiln_tensor,
+    pub window: *const kiln_tensor,
+    pub g_compressed: *const kiln_tensor,
+    pub g_selected: *const kiln_tensor,
+    pub g_window: *const kiln_tensor,
+    pub dcompressed: *const kiln_tensor,
+    pub dselected: *const kiln_tensor,
+    pub dwindow: *const kiln_tensor,
+    pub dg_compressed: *const kiln_tensor,
+    pub dg_selected: *const kiln_tensor,
+    pub dg_window: *const kiln_tensor,
+}
+
+impl Default for kiln_nsa_combine_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_compressed_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub pool_k: *const kiln_tensor,
+    pub pool_v: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub sequences: i64,
+    pub max_tokens: i64,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub dpool_k: *const kiln_tensor,
+    pub dpool_v: *const kiln_tensor,
+    pub block_size: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_nsa_compressed_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_decode_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub block_indices: *const kiln_tensor,
+    pub block_counts: *const kiln_tensor,
+    pub lengths: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub block_size: i64,
+    pub splits: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_nsa_decode_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_decode_choose_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k_pooled: *const kiln_tensor,
+    pub v_pooled: *const kiln_tensor,
+    pub lengths: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub block_indices: *const kiln_tensor,
+    pub block_size: i64,
+    pub initial_blocks: i64,
+    pub local_blocks: i64,
+    pub scale: *const f64,
+}
+
+impl Default for kiln_nsa_decode_choose_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_decode_pool_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub lengths: *const kiln_tensor,
+    pub pooled: *const kiln_tensor,
+    pub block_size: i64,
+    pub all: bool,
+}
+
+impl Default for kiln_nsa_decode_pool_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_selected_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub block_indices: *const kiln_tensor,
+    pub block_counts: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub sequences: i64,
+    pub max_tokens: i64,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub block_size: i64,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_nsa_selected_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_nsa_selected_backward_args {
+    pub struct_size: usize,
+    pub q: *const kiln_tensor,
+    pub k: *const kiln_tensor,
+    pub v: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub block_indices: *const kiln_tensor,
+    pub block_counts: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub sequences: i64,
+    pub max_tokens: i64,
+    pub dq: *const kiln_tensor,
+    pub dk: *const kiln_tensor,
+    pub dv: *const kiln_tensor,
+    pub block_size: i64,
+    pub fused: bool,
+    pub scale: *const f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_nsa_selected_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_paged_append_args {
     pub struct_size: usize,
     pub keys: *const kiln_tensor,
@@ -2026,6 +2308,22 @@ extern "C" {
     pub fn kiln_moe_route(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_moe_route_args) -> kiln_status;
     pub fn kiln_moe_unpermute(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_moe_unpermute_args) -> kiln_status;
     pub fn kiln_moe_workspace_size(ops: *mut kiln_ops, args: *const kiln_moe_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_nsa_choose(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_choose_args) -> kiln_status;
+    pub fn kiln_nsa_choose_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_choose_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_nsa_combine(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_combine_args) -> kiln_status;
+    pub fn kiln_nsa_combine_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_combine_backward_args) -> kiln_status;
+    pub fn kiln_nsa_compressed_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_compressed_backward_args) -> kiln_status;
+    pub fn kiln_nsa_compressed_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_compressed_backward_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_nsa_decode(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_decode_args) -> kiln_status;
+    pub fn kiln_nsa_decode_choose(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_decode_choose_args) -> kiln_status;
+    pub fn kiln_nsa_decode_pool(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_decode_pool_args) -> kiln_status;
+    pub fn kiln_nsa_decode_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_decode_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_nsa_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_args) -> kiln_status;
+    pub fn kiln_nsa_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_nsa_selected_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_selected_backward_args) -> kiln_status;
+    pub fn kiln_nsa_selected_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_selected_backward_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_nsa_selected_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_nsa_selected_args) -> kiln_status;
+    pub fn kiln_nsa_selected_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_nsa_selected_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_ops_close(ops: *mut kiln_ops);
     pub fn kiln_ops_list(ops: *mut kiln_ops, text: *mut c_char, bytes: usize) -> usize;
     pub fn kiln_ops_open(device: *mut kiln_device, options: *const kiln_build_options, ops: *mut *mut kiln_ops) -> kiln_status;

@@ -2350,6 +2350,551 @@ impl MoeUnpermuteArgs<'_> {
     }
 }
 
+/// `kiln_nsa_choose_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaChooseArgs<'a> {
+    /// `` in bf16 or f16 [T][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]: weights of a block's keys; NULL: their mean ``
+    pub pool_k: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]: the same of its values ``
+    pub pool_v: Option<&'a Tensor>,
+    /// `` in i32 [N + 1]; NULL: equal lengths ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` without offsets; 0: one ``
+    pub sequences: i64,
+    /// `` with offsets; 0: T ``
+    pub max_tokens: i64,
+    /// `` out as q [T][H][DV]: the compressed branch ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [T][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` out i32 [T][HKV][S] ``
+    pub block_indices: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` 0 or more ``
+    pub initial_blocks: i64,
+    /// `` 0: 1. With initial_blocks at most S ``
+    pub local_blocks: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaChooseArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_choose_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_choose_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_choose_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            pool_k: tensor(self.pool_k, held),
+            pool_v: tensor(self.pool_v, held),
+            offsets: tensor(self.offsets, held),
+            sequences: self.sequences,
+            max_tokens: self.max_tokens,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            block_indices: tensor(self.block_indices, held),
+            block_size: self.block_size,
+            initial_blocks: self.initial_blocks,
+            local_blocks: self.local_blocks,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_nsa_combine_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaCombineArgs<'a> {
+    /// `` in as selected [T][H][DV]; NULL: none ``
+    pub compressed: Option<&'a Tensor>,
+    /// `` in bf16 or f16 [T][H][DV] ``
+    pub selected: Option<&'a Tensor>,
+    /// `` in as selected [T][H][DV]; NULL: none ``
+    pub window: Option<&'a Tensor>,
+    /// `` in as g_selected [T][H], with compressed ``
+    pub g_compressed: Option<&'a Tensor>,
+    /// `` in f32 or as selected [T][H] ``
+    pub g_selected: Option<&'a Tensor>,
+    /// `` in as g_selected [T][H], with window ``
+    pub g_window: Option<&'a Tensor>,
+    /// `` out as selected [T][H][DV] ``
+    pub out: Option<&'a Tensor>,
+}
+
+impl NsaCombineArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_combine_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_combine_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_combine_args>(),
+            compressed: tensor(self.compressed, held),
+            selected: tensor(self.selected, held),
+            window: tensor(self.window, held),
+            g_compressed: tensor(self.g_compressed, held),
+            g_selected: tensor(self.g_selected, held),
+            g_window: tensor(self.g_window, held),
+            out: tensor(self.out, held),
+        }
+    }
+}
+
+/// `kiln_nsa_combine_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaCombineBackwardArgs<'a> {
+    /// `` in bf16 or f16 [T][H][DV] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in as dout [T][H][DV]; NULL: none ``
+    pub compressed: Option<&'a Tensor>,
+    /// `` in as dout [T][H][DV] ``
+    pub selected: Option<&'a Tensor>,
+    /// `` in as dout [T][H][DV]; NULL: none ``
+    pub window: Option<&'a Tensor>,
+    /// `` in as g_selected [T][H], with compressed ``
+    pub g_compressed: Option<&'a Tensor>,
+    /// `` in f32 or as dout [T][H] ``
+    pub g_selected: Option<&'a Tensor>,
+    /// `` in as g_selected [T][H], with window ``
+    pub g_window: Option<&'a Tensor>,
+    /// `` out as dout [T][H][DV], with compressed: what the branch's backward calls take ``
+    pub dcompressed: Option<&'a Tensor>,
+    /// `` out as dout [T][H][DV] ``
+    pub dselected: Option<&'a Tensor>,
+    /// `` out as dout [T][H][DV], with window ``
+    pub dwindow: Option<&'a Tensor>,
+    /// `` out as g_selected [T][H], with compressed ``
+    pub dg_compressed: Option<&'a Tensor>,
+    /// `` out as g_selected [T][H] ``
+    pub dg_selected: Option<&'a Tensor>,
+    /// `` out as g_selected [T][H], with window ``
+    pub dg_window: Option<&'a Tensor>,
+}
+
+impl NsaCombineBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_combine_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_combine_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_combine_backward_args>(),
+            dout: tensor(self.dout, held),
+            compressed: tensor(self.compressed, held),
+            selected: tensor(self.selected, held),
+            window: tensor(self.window, held),
+            g_compressed: tensor(self.g_compressed, held),
+            g_selected: tensor(self.g_selected, held),
+            g_window: tensor(self.g_window, held),
+            dcompressed: tensor(self.dcompressed, held),
+            dselected: tensor(self.dselected, held),
+            dwindow: tensor(self.dwindow, held),
+            dg_compressed: tensor(self.dg_compressed, held),
+            dg_selected: tensor(self.dg_selected, held),
+            dg_window: tensor(self.dg_window, held),
+        }
+    }
+}
+
+/// `kiln_nsa_compressed_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaCompressedBackwardArgs<'a> {
+    /// `` in bf16 or f16 [T][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in as q [T][H][DV]: of kiln_nsa_choose ``
+    pub out: Option<&'a Tensor>,
+    /// `` in f32 [T][H]: of kiln_nsa_choose ``
+    pub lse: Option<&'a Tensor>,
+    /// `` in as q [T][H][DV]: the gradient of out, before any gate ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]; NULL: the mean ``
+    pub pool_k: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]; NULL: the mean ``
+    pub pool_v: Option<&'a Tensor>,
+    /// `` in i32 [N + 1]; NULL: equal lengths ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` without offsets; 0: one ``
+    pub sequences: i64,
+    /// `` with offsets; 0: T ``
+    pub max_tokens: i64,
+    /// `` out as q [T][H][D] ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out as q [T][HKV][D] ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out as q [T][HKV][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` out f32 [HKV][BS]; NULL: not wanted ``
+    pub dpool_k: Option<&'a Tensor>,
+    /// `` out f32 [HKV][BS]; NULL: not wanted ``
+    pub dpool_v: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaCompressedBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_compressed_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_compressed_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_compressed_backward_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            dout: tensor(self.dout, held),
+            pool_k: tensor(self.pool_k, held),
+            pool_v: tensor(self.pool_v, held),
+            offsets: tensor(self.offsets, held),
+            sequences: self.sequences,
+            max_tokens: self.max_tokens,
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            dpool_k: tensor(self.dpool_k, held),
+            dpool_v: tensor(self.dpool_v, held),
+            block_size: self.block_size,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_nsa_decode_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaDecodeArgs<'a> {
+    /// `` in bf16 or f16 [B][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [B][M][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [B][M][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [B][HKV][S] ``
+    pub block_indices: Option<&'a Tensor>,
+    /// `` in i32 [B][HKV]; NULL: S ``
+    pub block_counts: Option<&'a Tensor>,
+    /// `` in i32 [B]: tokens in each cache, the new one among them; NULL: M. More count as M ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out as q [B][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` shares of a list, 1 to S; 0: as many as fill the device. Results depend on it, as rounding does ``
+    pub splits: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaDecodeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_decode_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_decode_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_decode_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            block_indices: tensor(self.block_indices, held),
+            block_counts: tensor(self.block_counts, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            block_size: self.block_size,
+            splits: self.splits,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_nsa_decode_choose_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaDecodeChooseArgs<'a> {
+    /// `` in bf16 or f16 [B][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [B][R][HKV][D], at most 8191 rows ``
+    pub k_pooled: Option<&'a Tensor>,
+    /// `` in as q [B][R][HKV][DV] ``
+    pub v_pooled: Option<&'a Tensor>,
+    /// `` in i32 [B]: tokens in each cache, the new one among them ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out as q [B][H][DV]: the compressed branch ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [B][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` out i32 [B][HKV][S] ``
+    pub block_indices: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` 0 or more ``
+    pub initial_blocks: i64,
+    /// `` 0: 1. With initial_blocks at most S ``
+    pub local_blocks: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaDecodeChooseArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_decode_choose_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_decode_choose_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_decode_choose_args>(),
+            q: tensor(self.q, held),
+            k_pooled: tensor(self.k_pooled, held),
+            v_pooled: tensor(self.v_pooled, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            block_indices: tensor(self.block_indices, held),
+            block_size: self.block_size,
+            initial_blocks: self.initial_blocks,
+            local_blocks: self.local_blocks,
+            scale: number(self.scale, numbers),
+        }
+    }
+}
+
+/// `kiln_nsa_decode_pool_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaDecodePoolArgs<'a> {
+    /// `` in bf16 or f16 [B][M][HKV][D]: keys, or values ``
+    pub x: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]: of a block's tokens; NULL: their mean ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in i32 [B]: tokens in each cache ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` inout as x [B][R][HKV][D] ``
+    pub pooled: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` every block that is full, as after a prompt; else the last, if the newest token filled it ``
+    pub all: bool,
+}
+
+impl NsaDecodePoolArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_decode_pool_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_decode_pool_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_decode_pool_args>(),
+            x: tensor(self.x, held),
+            weights: tensor(self.weights, held),
+            lengths: tensor(self.lengths, held),
+            pooled: tensor(self.pooled, held),
+            block_size: self.block_size,
+            all: self.all,
+        }
+    }
+}
+
+/// `kiln_nsa_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaArgs<'a> {
+    /// `` in bf16 or f16 [T][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in f32 or as q [T][H]: a factor as it is; NULL: no such branch ``
+    pub g_compressed: Option<&'a Tensor>,
+    /// `` in f32 or as q [T][H] ``
+    pub g_selected: Option<&'a Tensor>,
+    /// `` in as g_selected [T][H]; NULL: no such branch ``
+    pub g_window: Option<&'a Tensor>,
+    /// `` in i32 [T][HKV][S]; NULL: chosen, as kiln_nsa_choose does ``
+    pub block_indices: Option<&'a Tensor>,
+    /// `` in i32 [T][HKV]; NULL: S ``
+    pub block_counts: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]: weights of a block's keys; NULL: their mean ``
+    pub pool_k: Option<&'a Tensor>,
+    /// `` in f32 [HKV][BS]: the same of its values ``
+    pub pool_v: Option<&'a Tensor>,
+    /// `` in i32 [N + 1], from 0 to T, not decreasing; NULL: equal lengths ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` without offsets: their number; 0: one ``
+    pub sequences: i64,
+    /// `` with offsets: of the longest sequence, or more; 0: T ``
+    pub max_tokens: i64,
+    /// `` out as q [T][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` S, without block_indices; 0: 16 ``
+    pub blocks: i64,
+    /// `` as in kiln_nsa_choose_args; without block_indices ``
+    pub initial_blocks: i64,
+    /// `` as in kiln_nsa_choose_args; without block_indices ``
+    pub local_blocks: i64,
+    /// `` with g_window; 0: 512 ``
+    pub window: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            g_compressed: tensor(self.g_compressed, held),
+            g_selected: tensor(self.g_selected, held),
+            g_window: tensor(self.g_window, held),
+            block_indices: tensor(self.block_indices, held),
+            block_counts: tensor(self.block_counts, held),
+            pool_k: tensor(self.pool_k, held),
+            pool_v: tensor(self.pool_v, held),
+            offsets: tensor(self.offsets, held),
+            sequences: self.sequences,
+            max_tokens: self.max_tokens,
+            out: tensor(self.out, held),
+            block_size: self.block_size,
+            blocks: self.blocks,
+            initial_blocks: self.initial_blocks,
+            local_blocks: self.local_blocks,
+            window: self.window,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_nsa_selected_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaSelectedBackwardArgs<'a> {
+    /// `` in bf16 or f16 [T][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in as q [T][H][DV]: of the forward call ``
+    pub out: Option<&'a Tensor>,
+    /// `` in f32 [T][H]: of the forward call ``
+    pub lse: Option<&'a Tensor>,
+    /// `` in as q [T][H][DV]: the gradient of out, before any gate ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in i32 [T][HKV][S] ``
+    pub block_indices: Option<&'a Tensor>,
+    /// `` in i32 [T][HKV]; NULL: S ``
+    pub block_counts: Option<&'a Tensor>,
+    /// `` in i32 [N + 1]; NULL: equal lengths ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` without offsets; 0: one ``
+    pub sequences: i64,
+    /// `` with offsets; 0: T ``
+    pub max_tokens: i64,
+    /// `` out as q [T][H][D] ``
+    pub dq: Option<&'a Tensor>,
+    /// `` out as q [T][HKV][D] ``
+    pub dk: Option<&'a Tensor>,
+    /// `` out as q [T][HKV][DV] ``
+    pub dv: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    pub fused: bool,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaSelectedBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_selected_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_selected_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_selected_backward_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            dout: tensor(self.dout, held),
+            block_indices: tensor(self.block_indices, held),
+            block_counts: tensor(self.block_counts, held),
+            offsets: tensor(self.offsets, held),
+            sequences: self.sequences,
+            max_tokens: self.max_tokens,
+            dq: tensor(self.dq, held),
+            dk: tensor(self.dk, held),
+            dv: tensor(self.dv, held),
+            block_size: self.block_size,
+            fused: self.fused,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_nsa_selected_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct NsaSelectedArgs<'a> {
+    /// `` in bf16 or f16 [T][H][D] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][D] ``
+    pub k: Option<&'a Tensor>,
+    /// `` in as q [T][HKV][DV] ``
+    pub v: Option<&'a Tensor>,
+    /// `` in i32 [T][HKV][S] ``
+    pub block_indices: Option<&'a Tensor>,
+    /// `` in i32 [T][HKV]; NULL: S ``
+    pub block_counts: Option<&'a Tensor>,
+    /// `` in i32 [N + 1]; NULL: equal lengths ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` without offsets; 0: one ``
+    pub sequences: i64,
+    /// `` with offsets; 0: T ``
+    pub max_tokens: i64,
+    /// `` out as q [T][H][DV] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [T][H], which the backward call needs; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` BS; 0: 64 ``
+    pub block_size: i64,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+}
+
+impl NsaSelectedArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_nsa_selected_args {
+        let _ = (&numbers, &held);
+        sys::kiln_nsa_selected_args {
+            struct_size: core::mem::size_of::<sys::kiln_nsa_selected_args>(),
+            q: tensor(self.q, held),
+            k: tensor(self.k, held),
+            v: tensor(self.v, held),
+            block_indices: tensor(self.block_indices, held),
+            block_counts: tensor(self.block_counts, held),
+            offsets: tensor(self.offsets, held),
+            sequences: self.sequences,
+            max_tokens: self.max_tokens,
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            block_size: self.block_size,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_paged_append_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct PagedAppendArgs<'a> {
@@ -3407,6 +3952,142 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_moe_unpermute(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_choose`.
+    pub fn nsa_choose(&self, stream: &Stream, scratch: &mut Workspace, args: &NsaChooseArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_nsa_choose_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_choose(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_combine`.
+    pub fn nsa_combine(&self, stream: &Stream, args: &NsaCombineArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_combine(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_combine_backward`.
+    pub fn nsa_combine_backward(&self, stream: &Stream, args: &NsaCombineBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_combine_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_compressed_backward`.
+    pub fn nsa_compressed_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &NsaCompressedBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_nsa_compressed_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_compressed_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_decode`.
+    pub fn nsa_decode(&self, stream: &Stream, scratch: &mut Workspace, args: &NsaDecodeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_nsa_decode_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_decode(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_decode_choose`.
+    pub fn nsa_decode_choose(&self, stream: &Stream, args: &NsaDecodeChooseArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_decode_choose(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_decode_pool`.
+    pub fn nsa_decode_pool(&self, stream: &Stream, args: &NsaDecodePoolArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_decode_pool(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_forward`.
+    pub fn nsa_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &NsaArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_nsa_forward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_selected_backward`.
+    pub fn nsa_selected_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &NsaSelectedBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_nsa_selected_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_selected_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_nsa_selected_forward`.
+    pub fn nsa_selected_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &NsaSelectedArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_nsa_selected_forward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_nsa_selected_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

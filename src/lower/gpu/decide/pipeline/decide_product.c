@@ -8,6 +8,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/decide/pipeline/walk.h"
+#include "lower/gpu/facts/groups.h"
 #include "lower/gpu/facts/info.h"
 
 static const char *instruction_name(Lowering *lo, const Product *p)
@@ -55,12 +56,20 @@ static void act_fences_of_sums(Lowering *lo, const TileOp *op)
     }
 }
 
+// Other threads add than those that have cleared: of all groups, where the loops are divided among them.
+static void sync_parts(Lowering *lo, TileOp *next)
+{
+    const Partition partition = lo->partition;
+    lo->partition = map_partition(lo, next);
+    act_sync(lo);
+    lo->partition = partition;
+}
+
 static void act_loops(Lowering *lo, TileOp *op)
 {
     for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
         act_map(lo, part, (Action){ .kind = ACTION_MAP, .op = part });
-        if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED)
-            act_sync(lo); // other threads add than those that have cleared
+        if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED) sync_parts(lo, part->next);
     }
 }
 
