@@ -113,8 +113,9 @@ int words_during(Lowering *lo, const TileOp *loop)
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
-    if (lo->has_producer_group && most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch) return WIDE_REGISTERS;
-    if (lo->has_producer_group) return lo->gathers_by_list ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->has_producer_group && lo->gathers_by_list) return STEPPING_REGISTERS;
+    if (lo->has_producer_group)
+        return most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch ? WIDE_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
