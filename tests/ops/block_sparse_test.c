@@ -63,6 +63,7 @@ static void products_over_blocks(void **state)
 {
     check(&(Case){ KILN_F16, KILN_F16, KILN_U8, 150, 136, 200, 0, 0, 0, false, false });
     check(&(Case){ KILN_BF16, KILN_F32, KILN_BOOL, 70, 40, 72, 32, 16, 32, true, true });
+    check(&(Case){ KILN_BF16, KILN_BF16, KILN_U8, 40, 400, 700, 16, 384, 320, true, false });
 }
 
 static void what_is_refused(void **state)
