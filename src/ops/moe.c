@@ -38,14 +38,21 @@ static kiln_status check_extent(const Call *call, const char *letter, const char
                            tensor, letter, n, least, most);
 }
 
-// Rows are numbered by i32.
-static kiln_status check_pairs(const Call *call, int64_t tokens, int64_t each)
+// Rows are numbered by i32; `name`: the tensor whose rows are the tokens.
+static kiln_status check_pairs(const Call *call, const char *name, int64_t tokens, int64_t each)
 {
     return each == 0 || tokens <= INT32_MAX / 2 / each
                ? KILN_OK
                : call_fail(call, KILN_UNSUPPORTED,
-                           "%" PRId64 " tokens of %" PRId64 " experts each: expected fewer than 2^30 pairs", tokens,
-                           each);
+                           "'%s' has %" PRId64 " rows of %" PRId64 " experts each, expected fewer than 2^30 of both",
+                           name, tokens, each);
+}
+
+static kiln_status check_rows(const Call *call, int64_t rows)
+{
+    return rows <= INT32_MAX / 2
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED, "'a' has %" PRId64 " rows, expected fewer than 2^30", rows);
 }
 
 // ---- routing
@@ -56,8 +63,9 @@ typedef struct Routing {
     double scale;
 } Routing;
 
+// `each` experts of a token are what `name` says: a tensor's K, or a number.
 static kiln_status take_routing(const Call *call, const kiln_moe_routing *given, int64_t experts, int64_t each,
-                                Routing *r)
+                                const char *name, Routing *r)
 {
     const kiln_moe_routing otherwise = { 0 }, *const from = given ? given : &otherwise;
     const int64_t groups = from->groups ? from->groups : 1, top = from->top_groups ? from->top_groups : groups;
@@ -72,7 +80,7 @@ static kiln_status take_routing(const Call *call, const kiln_moe_routing *given,
         status = call_fail(call, KILN_BAD_ARGUMENT, "'group_scores' is 2, but groups have one expert");
     const int64_t open = groups > 1 ? top * (experts / groups) : experts;
     if (!status && (each < 1 || each > open || each > PER_TOKEN_MOST))
-        status = call_fail(call, KILN_BAD_ARGUMENT, "%" PRId64 " experts of a token, expected 1 to %" PRId64, each,
+        status = call_fail(call, KILN_BAD_ARGUMENT, "%s %" PRId64 ", expected 1 to %" PRId64, name, each,
                            open < PER_TOKEN_MOST ? open : PER_TOKEN_MOST);
     if (!status) status = call_scale(call, from->scale, 1, &r->scale);
     r->groups = (int)groups, r->top_groups = (int)top, r->group_scores = (int)scores;
@@ -92,7 +100,9 @@ kiln_status kiln_moe_route(kiln_ops *ops, kiln_stream *stream, const kiln_moe_ro
                            { OUT, "weights", a->weights, 1 << KILN_F32, "[M][K]" } };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_extent(&call, "E", "logits", 1, EXPERTS_MOST);
-    if (!status) status = take_routing(&call, a->routing, call_extent(&call, "E"), call_extent(&call, "K"), &r);
+    if (!status)
+        status = take_routing(&call, a->routing, call_extent(&call, "E"), call_extent(&call, "K"), "'experts' has K =",
+                              &r);
     if (!status)
         status = call_kernel(&call, "moe/route.tile", "moe_route",
                              "T=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d%s",
@@ -124,7 +134,7 @@ static kiln_status check_permute(Call *call, const kiln_moe_permute_args *a)
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_extent(call, "E", "offsets", 1, SORTED_MOST);
     if (!status) status = check_range(call, "alignment", alignment, 1, ALIGNMENT_MOST);
-    if (!status) status = check_pairs(call, call_extent(call, "M"), call_extent(call, "K"));
+    if (!status) status = check_pairs(call, "experts", call_extent(call, "M"), call_extent(call, "K"));
     if (!status && !a->x != !a->rows)
         status = call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but '%s' is null", a->x ? "x" : "rows",
                            a->x ? "rows" : "x");
@@ -272,7 +282,7 @@ static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
     const kiln_status status = is_fp8(a) ? check_fp8(call, a) : check_16(call, a);
     if (status) return status;
     call->tensors[0] = as_rows(call, a->a), call->tensors[places_of(a).c] = as_rows(call, a->c);
-    return check_pairs(call, call->tensors[0]->shape[0], 1);
+    return check_rows(call, call->tensors[0]->shape[0]);
 }
 
 static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
@@ -332,7 +342,7 @@ kiln_status kiln_grouped_gemm_weights(kiln_ops *ops, kiln_stream *stream, const 
                            { OUT, "db", a->db, same_or(a->a, TYPES_16, 1U << KILN_F32),
                              a->transpose_b ? "DB[E][N][K]" : "DB[E][K][N]" } };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_pairs(&call, call_extent(&call, "R"), 1);
+    if (!status) status = check_rows(&call, call_extent(&call, "R"));
     if (!status)
         status = call_kernel(&call, "moe/grouped_gemm.tile", "grouped_gemm_weights", "T=%s, TC=%s, TB=%s",
                              kiln_type_name(a->a->type), kiln_type_name(a->db->type), yes(a->transpose_b));
@@ -391,9 +401,10 @@ static kiln_status check_choice(const Call *call, const kiln_moe_args *a, Layer 
     l->each = a->logits ? a->top_k : call_extent(call, "K");
     const int64_t most = a->logits ? EXPERTS_MOST : SORTED_MOST;
     kiln_status status = check_extent(call, "E", "gate_up", 1, most);
-    if (!status && a->logits) status = take_routing(call, a->routing, call_extent(call, "E"), l->each, &l->routing);
+    if (!status && a->logits)
+        status = take_routing(call, a->routing, call_extent(call, "E"), l->each, "'top_k' is", &l->routing);
     if (!status && !a->logits) status = check_extent(call, "K", "experts", 1, PER_TOKEN_MOST);
-    return status ? status : check_pairs(call, call_extent(call, "M"), l->each);
+    return status ? status : check_pairs(call, "x", call_extent(call, "M"), l->each);
 }
 
 static kiln_status check_layer(Call *call, const kiln_moe_args *a, Layer *l)

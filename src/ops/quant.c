@@ -345,8 +345,8 @@ static kiln_status find_blocks(const Call *call, const Format *f, const kiln_qua
         source->columns = g->k / blocks[i].codes * blocks[i].bytes;
         return KILN_OK;
     }
-    return call_fail(call, KILN_UNSUPPORTED, "GGUF has no format %s in groups of %d that is known here", f->name,
-                     g->group);
+    return call_fail(call, KILN_UNSUPPORTED, "'group' is %d, of which GGUF has no blocks for format %s", g->group,
+                     f->name);
 }
 
 static kiln_status find_source(const Call *call, const Format *f, const kiln_quant_pack_args *g, int64_t n,
@@ -412,6 +412,7 @@ static kiln_status check_pack(Call *call, const Format *f, const kiln_quant_pack
     if (status) return status;
     const bool words = source->word == KILN_I32, mx = f->scales == 1 << KILN_U8;
     const bool own_type = !words && g->weights && g->weights->type == f->code && kiln_type_bits(f->code) < 8;
+    const unsigned bytes = 1 << KILN_U8 | 1 << KILN_I8;
     const char *const codes = codes_shape(f, g->codes, g->k, &columns);
     call_bind(call, "CODES", columns, "k");
     call_bind(call, "ROWS", source->rows, "codes");
@@ -422,7 +423,7 @@ static kiln_status check_pack(Call *call, const Format *f, const kiln_quant_pack
     call_bind(call, "GROUPS", f->scaling == BY_GROUPS ? padded(g->k) / group_of(f, g->group) : 0, "k");
     // clang-format off
     const Want wants[] = {
-        { IN,           "weights",       g->weights,       words ? 1 << KILN_I32 : 1 << KILN_U8 | 1 << KILN_I8 | 1u << f->code, "[ROWS][COLUMNS]" },
+        { IN,           "weights",       g->weights,       words ? 1 << KILN_I32 : g->layout == KILN_QUANT_GGUF ? bytes : bytes | 1u << f->code, "[ROWS][COLUMNS]" },
         { IN_OPTIONAL,  "weight_scales", g->weight_scales, mx ? 1 << KILN_U8 : TYPES_FLOAT,           "[SCALE_ROWS][SCALE_COLUMNS]" },
         { IN_OPTIONAL,  "weight_zeros",  g->weight_zeros,  words ? 1 << KILN_I32 : 1 << KILN_U8,      "[SCALE_ROWS][ZERO_COLUMNS]" },
         { OUT,          "codes",         g->codes,         code_types(f),                             codes },

@@ -417,7 +417,7 @@ static void routes_are_refused(void **state)
     assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT,
                  "kiln_moe_route: 'groups' is 5, which does not divide 12");
     r = (kiln_moe_routing){ .groups = 4, .top_groups = 1 };
-    assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT, "4 experts of a token, expected 1 to 3");
+    assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT, "'experts' has K = 4, expected 1 to 3");
     r = (kiln_moe_routing){ .groups = 12, .top_groups = 4 };
     assert_fails(kiln_moe_route(ops, NULL, &a), KILN_BAD_ARGUMENT, "'group_scores' is 2, but groups have one expert");
     r = (kiln_moe_routing){ .scale = &(double){ -1 } };
@@ -471,7 +471,7 @@ static void layers_are_refused(void **state)
     REFUSED(kiln_moe(ops, NULL, &a), a, a.experts = of(experts), KILN_BAD_ARGUMENT,
             "kiln_moe: 'logits' and 'experts' are both given, expected one of them");
     REFUSED(kiln_moe(ops, NULL, &a), a, a.logits = NULL, KILN_BAD_ARGUMENT, "'logits' and 'experts' are both null");
-    REFUSED(kiln_moe(ops, NULL, &a), a, a.top_k = 5, KILN_BAD_ARGUMENT, "5 experts of a token, expected 1 to 4");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.top_k = 5, KILN_BAD_ARGUMENT, "'top_k' is 5, expected 1 to 4");
     REFUSED(kiln_moe(ops, NULL, &a), a, a.gate_up = of(narrow), KILN_BAD_SHAPE,
             "'gate_up' has 30 rows of gate and up, expected 32: 'down' has 16 hidden elements");
     REFUSED(kiln_moe(ops, NULL, &a), a, a.shared_gate_up = of(shared), KILN_BAD_ARGUMENT,

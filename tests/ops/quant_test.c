@@ -466,6 +466,17 @@ static void what_is_refused(void **state)
     P(p.weight_zeros = NULL, KILN_BAD_ARGUMENT, "'zeros' is not null, but 'weight_zeros' is");
     P(p.weight_scales = NULL, KILN_BAD_ARGUMENT, "'weight_scales' is null");
     P(p.weights = of(a), KILN_BAD_TYPE, "'weights' is a tensor of bf16");
+    const kiln_tensor codes = kiln_tensor_of(device, w.source->tensor.data, KILN_I4, 2, (int64_t[]){ N, K });
+    const kiln_quant_pack_args ggml = { .weights = &codes,
+                                        .codes = of(w.codes),
+                                        .scales = of(w.scales),
+                                        .format = KILN_QUANT_INT4S,
+                                        .layout = KILN_QUANT_GGUF,
+                                        .k = K,
+                                        .group = 32 };
+    p = ggml;
+    P((void)0, KILN_BAD_TYPE, "'weights' is a tensor of i4, expected i8 or u8"); // of blocks, which are bytes
+    P(p.group = 64, KILN_UNSUPPORTED, "'group' is 64, of which GGUF has no blocks for format INT4S");
     assert_fails(kiln_quant_extents(KILN_QUANT_INT4, 48, 32, NULL, NULL, NULL), KILN_BAD_ARGUMENT, "'k' is 48");
     test_free(w.numbers);
 }
