@@ -15,8 +15,9 @@ static kiln_status check_block(const Call *call, const char *name, int64_t *bloc
                       (*block % largest == 0 || (*block < largest && (*block & (*block - 1)) == 0));
     return fits ? KILN_OK
                 : call_fail(call, KILN_UNSUPPORTED,
-                            "'%s' is %" PRId64 ", expected a power of two from 16 to %" PRId64 ", or a multiple of it",
-                            name, *block, largest);
+                            "'%s' is %" PRId64 ", expected a power of two from 16 to %" PRId64
+                            ", or a multiple of it up to %d",
+                            name, *block, largest, BLOCK_MOST);
 }
 
 static kiln_status check_mask(const Call *call, const char *letter, const char *blocks, const char *name, int64_t block)

@@ -101,8 +101,8 @@ kiln_status kiln_moe_route(kiln_ops *ops, kiln_stream *stream, const kiln_moe_ro
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_extent(&call, "E", "logits", 1, EXPERTS_MOST);
     if (!status)
-        status = take_routing(&call, a->routing, call_extent(&call, "E"), call_extent(&call, "K"), "'experts' has K =",
-                              &r);
+        status =
+            take_routing(&call, a->routing, call_extent(&call, "E"), call_extent(&call, "K"), "'experts' has K =", &r);
     if (!status)
         status = call_kernel(&call, "moe/route.tile", "moe_route",
                              "T=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d%s",

@@ -73,7 +73,7 @@ static void what_is_refused(void **state)
     kiln_block_sparse_gemm_args g = { .a = of(a), .b = of(b), .mask = of(mask), .c = of(c), .block_m = 24 };
     assert_fails(
         kiln_block_sparse_gemm(ops, NULL, &g), KILN_UNSUPPORTED,
-        "kiln_block_sparse_gemm: 'block_m' is 24, expected a power of two from 16 to 128, or a multiple of it");
+        "kiln_block_sparse_gemm: 'block_m' is 24, expected a power of two from 16 to 128, or a multiple of it up to 65536");
     g.block_m = 64;
     assert_fails(kiln_block_sparse_gemm(ops, NULL, &g), KILN_BAD_SHAPE,
                  "'mask' has 2 blocks of rows, expected 1 of 'block_m' = 64: M is 64");

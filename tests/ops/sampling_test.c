@@ -194,6 +194,27 @@ static void the_most_probable(void **state)
     assert_close("logprobs", logprobs, log_of, (Tolerance){ 1e-5, 1e-5, 1e-9 });
 }
 
+// Probabilities are whole numbers of 2^-36 of the largest.
+static void the_least_probable(void **state)
+{
+    static const double logits[4] = { 0, -24.9, -25.1, -INFINITY }; // 2^-35.92, 2^-36.21
+    Array *const x = ARRAY(KILN_F32, 1, 4), *const all = result(ARRAY(KILN_F32, 1, 4));
+    for (int i = 0; i < 4; i++) set(x, i, logits[i]);
+    array_send(x);
+    done(kiln_sample(ops, NULL,
+                     &(kiln_sample_args){ .logits = of(x),
+                                          .temperatures = of(all_of(KILN_F32, 1, 1)),
+                                          .top_k = of(all_of(KILN_I32, 1, 0)),
+                                          .top_p = of(all_of(KILN_F32, 1, 1)),
+                                          .min_p = of(all_of(KILN_F32, 1, 0)),
+                                          .seeds = of(counted(1)),
+                                          .tokens = of(result(ARRAY(KILN_I32, 1))),
+                                          .probabilities = of(result(ARRAY(KILN_F32, 1))),
+                                          .distribution = of(all) }));
+    array_fetch(all);
+    assert_true(get(all, 0) == 1 && get(all, 1) == ldexp(1, -36) && get(all, 2) == 0 && get(all, 3) == 0);
+}
+
 // ---- refusals
 
 static void what_is_refused(void **state)
@@ -219,6 +240,7 @@ int main(void)
         cmocka_unit_test_teardown(draws_have_their_distribution, free_arrays),
         cmocka_unit_test_teardown(steps_of_a_seed, free_arrays),
         cmocka_unit_test_teardown(the_most_probable, free_arrays),
+        cmocka_unit_test_teardown(the_least_probable, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

@@ -25,8 +25,8 @@ typedef struct kiln_block_sparse_gemm_args {
     const kiln_tensor *b;            /* in   T [K][N], with transpose_b [N][K] */
     const kiln_tensor *mask;         /* in   u8 or bool [M / block_m][N / block_n][K / block_k], each rounded up: not 0 where a block counts */
     const kiln_tensor *c;            /* out  T or f32 [M][N] */
-    int64_t block_m, block_n;        /* 16, 32, 64 or a multiple of 128; 0: 128 */
-    int64_t block_k;                 /* 16, 32 or a multiple of 64; 0: 64 */
+    int64_t block_m, block_n;        /* 16, 32, 64 or a multiple of 128, up to 65536; 0: 128 */
+    int64_t block_k;                 /* 16, 32 or a multiple of 64, up to 65536; 0: 64 */
     bool    transpose_b;
 } kiln_block_sparse_gemm_args;
 

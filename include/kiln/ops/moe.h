@@ -9,8 +9,9 @@
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Tensors are contiguous, but for a, b
  * and c of kiln_grouped_gemm with offsets, whose rows may lie apart, and those of kiln_moe_unpermute and x and rows of
- * kiln_moe_permute. Results are the same in every run. Kernels are built for E and K, that of kiln_moe for D,
- * too; other sizes may differ from call to call. They are in kernels/moe.
+ * kiln_moe_permute. Results are the same in every run. Kernels are built for E and K, that of kiln_moe for D, too, and for few,
+ * some or many rows: an expert's in the mean (on a GPU up to 24, up to 64, more), in kiln_moe the tokens likewise with shared
+ * experts, and pairs to be sorted (up to 256, more). Within these, other sizes may differ from call to call. They are in kernels/moe.
  */
 #ifndef KILN_OPS_MOE_H
 #define KILN_OPS_MOE_H
@@ -91,7 +92,7 @@ typedef struct kiln_grouped_gemm_args {
 KILN_API kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_gemm_args *args, size_t *bytes);
 KILN_API kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_args *args);
 
-/* The gradient of b: db[e] = a_e^T dc_e, of the rows of each expert; without any: zeros. That of a is kiln_grouped_gemm of dc with
+/* The gradient of b: db[e] = a_e^T dc_e, of the rows of each expert; without any: zeros. Rows may lie apart. That of a is kiln_grouped_gemm of dc with
  * b the other way round. */
 typedef struct kiln_grouped_gemm_weights_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */

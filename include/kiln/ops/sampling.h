@@ -33,7 +33,7 @@ KILN_API kiln_status kiln_topk(kiln_ops *ops, kiln_stream *stream, const kiln_to
  * `seeds` a token is drawn among them by its probability, exp(logit / temperature) up to a factor; a row whose temperature is not
  * above 0, and every row without seeds, takes the largest logit, of equal ones the lowest column. The draw is a function of the row,
  * its seed and its step alone: on one kind of device equal ones give equal tokens, whatever else is in the batch. Probabilities
- * below 2^-37 of the largest are 0. NaN is never taken, and a row without a number above -infinity has the token -1, of
+ * below 2^-36 of the largest are 0. NaN is never taken, and a row without a number above -infinity has the token -1, of
  * probability 0. */
 typedef struct kiln_sample_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
