@@ -102,6 +102,7 @@ static void retype(Call *call, int i, kiln_type type, int64_t inner)
     kiln_tensor t = *call->tensors[i];
     const int64_t bits = (int64_t)kiln_type_bits(t.type), own = (int64_t)kiln_type_bits(type);
     t.shape[1] = t.shape[1] * bits / own;
+    if (own != bits) t.strides[0] = t.shape[1]; // codes are contiguous
     t.type = type;
     if (inner) {
         t.rank = 3;

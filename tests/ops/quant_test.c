@@ -422,6 +422,20 @@ static void rows_may_lie_apart(void **state)
     test_free(w.numbers);
 }
 
+// Codes of contiguous rows that have strides, as slices and other libraries' tensors do.
+static void codes_may_have_strides(void **state)
+{
+    const Case c = { KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 32, 64, true, KILN_BF16, KILN_BF16 };
+    Weights w = packed_weights(&c);
+    kiln_tensor *const codes = &w.codes->tensor;
+    codes->has_strides = true, codes->strides[0] = codes->shape[1], codes->strides[1] = 1;
+    const kiln_quant_pack_args args = pack_args(&c, &w);
+    assert_ok(kiln_quant_pack(ops, NULL, &args));
+    multiply(&c, &w, 1, true);
+    multiply(&c, &w, 9, false);
+    test_free(w.numbers);
+}
+
 static void empty_products(void **state)
 {
     const Case c = { KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 32, 64, true, KILN_BF16, KILN_BF16 };
@@ -490,6 +504,7 @@ int main(void)
         cmocka_unit_test_teardown(bytes, free_arrays),
         cmocka_unit_test_teardown(blocks_of_fp8, free_arrays),
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
+        cmocka_unit_test_teardown(codes_may_have_strides, free_arrays),
         cmocka_unit_test_teardown(empty_products, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),
     };
