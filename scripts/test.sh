@@ -16,7 +16,8 @@
 #     other forms of C          a third of the kernels with checks, a third as AVX2, a third as portable C, few cases. Kernels that say
 #                               of tensors laid out otherwise what others say are taken with checks alone
 #     the language's cases      natively; and on one day as portable C and with checks on the emulated device, on the next as AVX2
-#                               and with checks on the CPU
+#                               and with checks on the CPU. Also on one day only: its lists for GPUs, the prelude's tests for other
+#                               instruction sets; on the other the documents' calls, conversions on the emulated device
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
@@ -52,8 +53,8 @@ if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     of_check=$(echo "$kernels" | every 3 $third)
     of_avx2=$(echo "$others" | every 3 $((third + 1)))
     of_portable=$(echo "$others" | every 3 $((third + 2)))
-    rests='language_run_portable|emulated_language_check|emulated_language_run_1'
-    [ "$half" = 0 ] || rests='language_run_avx2|language_run_check|emulated_language_run_0'
+    rests='language_run_portable|emulated_language_check|emulated_language_run_1|language_run_gpu_files|prelude_every_isa'
+    [ "$half" = 0 ] || rests='language_run_avx2|language_run_check|emulated_language_run_0|emulated_language_conversions_test|docs_calls'
     tests=$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p')
     emulated_rests=$(echo "$tests" | grep '^emulated_ops_' | others_than 2 $half)
     # On the CPU, of the operators' families that build many kernels: those that the emulated device does not take today.
