@@ -88,8 +88,9 @@ static const CliffRow rows[] = {
       .build = "P=64",
       .small = "B=1, NC=2, G=1, H=3, S=400",
       .large = "B=1, NC=8, G=1, H=80, S=2048",
-      .inputs = "input A = uniform(-1, 0); input Dt = uniform(0, 1); input CB = uniform(-0.3, 0.3);"
-                "tolerance: relative 2e-2, absolute 3e-2;" },
+      .inputs =
+          "input A = uniform(-1, 0); input Dt = uniform(0, 1); input CB = uniform(-0.3, 0.3); input Offset = none;"
+          "tolerance: relative 2e-2, absolute 3e-2;" },
     { .name = "indexer",
       .file = "topk/indexer.tile",
       .kernel = "indexer_logits",
@@ -97,7 +98,8 @@ static const CliffRow rows[] = {
       .build = "H=64, D=128",
       .small = "SQ=3, SKV=300",
       .large = "SQ=512, SKV=4096",
-      .inputs = "input KSCALE = uniform(0.5, 1.5); input KS = 0; input KE = SKV; tolerance: relative 1e-3, absolute 0.1;" },
+      .inputs =
+          "input KSCALE = uniform(0.5, 1.5); input KS = 0; input KE = SKV; tolerance: relative 1e-3, absolute 0.1;" },
     { .name = "conv2d",
       .file = "conv/conv2d.tile",
       .kernel = "conv2d",

@@ -75,6 +75,16 @@ for header in prefix/include/kiln/*.h prefix/include/kiln/ops/*.h; do      # eac
 done
 prefix/bin/kiln devices >/dev/null
 
+# A manual page for each command; completion in bash.
+for name in $(prefix/bin/kiln --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    grep -q '^\.SH SYNOPSIS' "prefix/share/man/man1/kiln-$name.1" || { echo "there is no page of kiln $name"; exit 1; }
+done
+grep -q 'kiln COMMAND' prefix/share/man/man1/kiln.1 || { echo "there is no page of kiln"; exit 1; }
+if command -v bash >/dev/null; then
+    found=$(PATH="$PWD/prefix/bin:$PATH" bash -c '. prefix/share/bash-completion/completions/kiln; COMP_WORDS=(kiln tune --tr); COMP_CWORD=2; _kiln; echo "${COMPREPLY[@]}"')
+    [ "$found" = --tries ] || { echo "completion of 'kiln tune --tr' gives '$found'"; exit 1; }
+fi
+
 # What is installed refers to nothing outside of it, and may be moved.
 mv prefix moved
 mkdir elsewhere
