@@ -776,11 +776,11 @@ pub struct BlockSparseGemmArgs<'a> {
     pub mask: Option<&'a Tensor>,
     /// `` out T or f32 [M][N] ``
     pub c: Option<&'a Tensor>,
-    /// `` 16, 32, 64 or a multiple of 128; 0: 128 ``
+    /// `` 16, 32, 64 or a multiple of 128, up to 65536; 0: 128 ``
     pub block_m: i64,
-    /// `` 16, 32, 64 or a multiple of 128; 0: 128 ``
+    /// `` 16, 32, 64 or a multiple of 128, up to 65536; 0: 128 ``
     pub block_n: i64,
-    /// `` 16, 32 or a multiple of 64; 0: 64 ``
+    /// `` 16, 32 or a multiple of 64, up to 65536; 0: 64 ``
     pub block_k: i64,
     pub transpose_b: bool,
 }
