@@ -452,6 +452,10 @@ static void products_are_refused(void **state)
     REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.transpose_b = false, KILN_BAD_SHAPE,
             "dimension 1 of 'b' is 8, expected 16: its shape is [E][K][N], and 'a' has K = 16");
     assert_fails(kiln_grouped_gemm(ops, NULL, &g), KILN_BAD_ARGUMENT, "needs a workspace of");
+    const kiln_tensor many = kiln_tensor_of(device, a->tensor.data, KILN_BF16, 2, (int64_t[]){ INT64_C(1) << 30, 0 });
+    const kiln_tensor none = kiln_tensor_of(device, b->tensor.data, KILN_BF16, 3, (int64_t[]){ 2, 0, 0 });
+    REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, (g.a = &many, g.b = &none, g.c = &many), KILN_UNSUPPORTED,
+            "'a' has 1073741824 rows, expected fewer than 2^30");
     if (!on_cpu()) return; // where values are looked at
     assert_ok(kiln_grouped_gemm_workspace_size(ops, &g, &g.workspace_bytes));
     g.workspace = bytes_new(g.workspace_bytes)->tensor.data;
