@@ -75,8 +75,8 @@ static kiln_status check_heads(const Call *call, const double *given, Shape *s)
     if (status) return status;
     const int64_t group = call_extent(call, "H") / call_extent(call, "HKV");
     if (group < 1 || group > GROUP_MOST)
-        return call_fail(call, KILN_UNSUPPORTED, "%" PRId64 " query heads share a key head, expected 1 to %d", group,
-                         GROUP_MOST);
+        return call_fail(call, KILN_UNSUPPORTED, "'q' has %" PRId64 " heads for each of '%s', expected 1 to %d", group,
+                         call_source(call, "HKV"), GROUP_MOST);
     s->group = (int)group;
     return KILN_OK;
 }

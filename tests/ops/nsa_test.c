@@ -581,7 +581,7 @@ static void refused(void **state)
                                .block_indices = of(ARRAY(KILN_I32, 1, 1, 2)),
                                .out = of(ARRAY(KILN_F16, 1, 65, 16)) };
     assert_fails(kiln_nsa_decode(ops, NULL, &d), KILN_UNSUPPORTED,
-                 "kiln_nsa_decode: 65 query heads share a key head, expected 1 to 64");
+                 "kiln_nsa_decode: 'q' has 65 heads for each of 'k', expected 1 to 64");
     kiln_nsa_decode_choose_args e = { .q = of(ARRAY(KILN_F16, 1, 2, 16)),
                                       .k_pooled = of(ARRAY(KILN_F16, 1, 8192, 1, 16)),
                                       .v_pooled = of(ARRAY(KILN_F16, 1, 8192, 1, 16)),
