@@ -46,14 +46,14 @@ static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_att
     const Role offsets = packed ? IN : IN_OPTIONAL;
     // clang-format off
     const Want wants[] = {
-        { IN,           names->q,         q,            TYPES_FLOAT,   packed ? "Q[1][TQ][H][D]" : "Q[B][TQ][H][D]" },
-        { IN,           names->k,         k,            0,             packed ? "K[1][TK][HKV][D]" : "K[B][TK][HKV][D]" },
-        { IN,           names->v,         v,            0,             packed ? "V[1][TK][HKV][DV]" : "V[B][TK][HKV][DV]" },
+        { IN,           names->q,         q,            TYPES_FLOAT,   packed ? "Q[1][TQ][H][D]" : "Q[B][S][H][D]" },
+        { IN,           names->k,         k,            0,             packed ? "K[1][TK][HKV][D]" : "K[B][SKV][HKV][D]" },
+        { IN,           names->v,         v,            0,             packed ? "V[1][TK][HKV][DV]" : "V[B][SKV][HKV][DV]" },
         { IN_OPTIONAL,  "sinks",          a->sinks,     1 << KILN_F32, "[H]" },
-        { offsets,      names->q_offsets, a->q_offsets, 1 << KILN_I32, "QOffset[sequences + 1]" },
-        { offsets,      names->k_offsets, a->k_offsets, 1 << KILN_I32, "KOffset[sequences + 1]" },
-        { OUT,          "out",            out,          0,             packed ? "O[1][TQ][H][DV]" : "O[B][TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse",            lse,          1 << KILN_F32, packed ? "[1][H][TQ]" : "[B][H][TQ]" },
+        { offsets,      names->q_offsets, a->q_offsets, 1 << KILN_I32, "QOffset[B + 1]" },
+        { offsets,      names->k_offsets, a->k_offsets, 1 << KILN_I32, "KOffset[B + 1]" },
+        { OUT,          "out",            out,          0,             packed ? "O[1][TQ][H][DV]" : "O[B][S][H][DV]" },
+        { OUT_OPTIONAL, "lse",            lse,          1 << KILN_F32, packed ? "[1][H][TQ]" : "[B][H][S]" },
     };
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
@@ -66,8 +66,8 @@ static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_att
                          (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
                          (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
                          LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"));
-    if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
-    if (!status) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
+    if (!status && packed) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
+    if (!status && packed) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
     call_add(call, KILN_INT(a->max_queries));
     call_add(call, KILN_FLOAT(scale));

@@ -13,6 +13,8 @@ enum {
     TILE_ROWS_CPU = 16,
 };
 
+static const int64_t ROWS_MAX = INT64_C(1) << 50; // of results
+
 // ---- shapes
 
 static int64_t at_least_one(int64_t n) { return n > 1 ? n : 1; }
@@ -153,12 +155,22 @@ kiln_status kiln_mla_plan_shape(const kiln_mla_plan *given, kiln_mla_shape *shap
     return KILN_OK;
 }
 
+// Of functions that take a shape for their arguments. Their messages name them whole: they are no call's.
+static kiln_status begin_with_shape(Call *call, const char *name, kiln_ops *ops, const kiln_mla_shape *given,
+                                    size_t *bytes, kiln_mla_shape *shape)
+{
+    const kiln_mla_shape none = { 0 };
+    const kiln_status status = call_begin_sizing(call, name, ops, given ? given : &none, 0, bytes);
+    call->sizing = false;
+    if (!status && !given) return call_fail(call, KILN_BAD_ARGUMENT, "'shape' is null");
+    return status ? status : check_shape(call, given, shape);
+}
+
 kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_t *bytes)
 {
     Call call;
     kiln_mla_shape shape;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_plan_size", ops, given, 0, bytes);
-    if (!status) status = check_shape(&call, given, &shape);
+    const kiln_status status = begin_with_shape(&call, "kiln_mla_plan_size", ops, given, bytes, &shape);
     if (!status) *bytes = plan_bytes(&shape);
     return status;
 }
@@ -168,11 +180,15 @@ kiln_status kiln_mla_workspace_size(kiln_ops *ops, const kiln_mla_shape *given, 
 {
     Call call;
     kiln_mla_shape shape;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_workspace_size", ops, given, 0, bytes);
-    call.sizing = false; // its messages name it whole: it is no call's
-    if (!status) status = check_shape(&call, given, &shape);
+    const kiln_status status = begin_with_shape(&call, "kiln_mla_workspace_size", ops, given, bytes, &shape);
     if (status) return status;
-    const int64_t rows = (shape.batch + shape.partitions) * shape.queries * shape.query_heads;
+    const int64_t rows_of_a_head = (shape.batch + shape.partitions) * shape.queries;
+    if (rows_of_a_head > ROWS_MAX / shape.query_heads)
+        return call_fail(&call, KILN_BAD_SHAPE,
+                         "the shape has %" PRId64 " requests and partitions of %" PRId64 " queries and %" PRId64
+                         " heads, which is more than memory can hold",
+                         shape.batch + shape.partitions, shape.queries, shape.query_heads);
+    const int64_t rows = rows_of_a_head * shape.query_heads;
     *bytes = aligned(rows * KILN_MLA_VALUE) + aligned(rows);
     return KILN_OK;
 }

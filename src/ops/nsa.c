@@ -75,8 +75,8 @@ static kiln_status check_heads(const Call *call, const double *given, Shape *s)
     if (status) return status;
     const int64_t group = call_extent(call, "H") / call_extent(call, "HKV");
     if (group < 1 || group > GROUP_MOST)
-        return call_fail(call, KILN_UNSUPPORTED, "%" PRId64 " query heads share a key head, expected 1 to %d", group,
-                         GROUP_MOST);
+        return call_fail(call, KILN_UNSUPPORTED, "'q' has %" PRId64 " heads for each of '%s', expected 1 to %d", group,
+                         call_source(call, "HKV"), GROUP_MOST);
     s->group = (int)group;
     return KILN_OK;
 }
@@ -442,6 +442,17 @@ kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *stream, const 
     return status ? status : run(&call, stream, SELECTED_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
+// Lists of the tokens of each block are numbered in 32 bits.
+static kiln_status check_places(const Call *call)
+{
+    const int64_t T = call_extent(call, "T"), S = call_extent(call, "S");
+    return T <= INT32_MAX / S ? KILN_OK
+                              : call_fail(call, KILN_UNSUPPORTED,
+                                          "'block_indices' has lists of %" PRId64 " places for %" PRId64
+                                          " tokens, expected at most %d places of all",
+                                          S, T, INT32_MAX);
+}
+
 static kiln_status prepare_backward(Call *call, const kiln_nsa_selected_backward_args *a, Shape *s)
 {
     // clang-format off
@@ -465,6 +476,7 @@ static kiln_status prepare_backward(Call *call, const kiln_nsa_selected_backward
     if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_heads(call, a->scale, s);
     if (!status) status = check_list(call);
+    if (!status) status = check_places(call);
     if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, s);
     if (!status)
         status = call_kernel(call, "nsa/backward.tile", "nsa_selected_backward",

@@ -83,6 +83,8 @@ static void forward_with_sinks(void **state)
             "kiln_attention_forward: 'softcap' is -1, expected a positive number, or 0 for none");
     REFUSED(kiln_attention_forward(ops, NULL, &a), a, a.sinks = a.lse, KILN_BAD_SHAPE,
             "'sinks' has rank 3, expected 1");
+    REFUSED(kiln_attention_forward(ops, NULL, &a), a, a.v = a.q, KILN_BAD_SHAPE,
+            "dimension 1 of 'v' is 100, expected 150: its shape is [B][SKV][HKV][DV], and 'k' has SKV = 150");
     t.sinks = NULL;
     a.sinks = NULL, a.softcap = 0.5, a.window = 0;
     assert_ok(kiln_attention_forward(ops, NULL, &a));

@@ -581,7 +581,7 @@ static void refused(void **state)
                                .block_indices = of(ARRAY(KILN_I32, 1, 1, 2)),
                                .out = of(ARRAY(KILN_F16, 1, 65, 16)) };
     assert_fails(kiln_nsa_decode(ops, NULL, &d), KILN_UNSUPPORTED,
-                 "kiln_nsa_decode: 65 query heads share a key head, expected 1 to 64");
+                 "kiln_nsa_decode: 'q' has 65 heads for each of 'k', expected 1 to 64");
     kiln_nsa_decode_choose_args e = { .q = of(ARRAY(KILN_F16, 1, 2, 16)),
                                       .k_pooled = of(ARRAY(KILN_F16, 1, 8192, 1, 16)),
                                       .v_pooled = of(ARRAY(KILN_F16, 1, 8192, 1, 16)),
@@ -590,6 +590,24 @@ static void refused(void **state)
                                       .block_indices = of(ARRAY(KILN_I32, 1, 1, 2)) };
     assert_fails(kiln_nsa_decode_choose(ops, NULL, &e), KILN_UNSUPPORTED,
                  "'k_pooled' has 8192 rows, expected at most 8191");
+    enum { MANY = 1 << 23 };
+    size_t bytes;
+    const kiln_tensor rows = kiln_tensor_of(device, NULL, KILN_F16, 3, (int64_t[]){ MANY, 1, 16 });
+    const kiln_tensor lse = kiln_tensor_of(device, NULL, KILN_F32, 2, (int64_t[]){ MANY, 1 });
+    const kiln_tensor lists = kiln_tensor_of(device, NULL, KILN_I32, 3, (int64_t[]){ MANY, 1, 256 });
+    const kiln_nsa_selected_backward_args b = { .q = &rows,
+                                                .k = &rows,
+                                                .v = &rows,
+                                                .out = &rows,
+                                                .lse = &lse,
+                                                .dout = &rows,
+                                                .block_indices = &lists,
+                                                .sequences = 64,
+                                                .dq = &rows,
+                                                .dk = &rows,
+                                                .dv = &rows };
+    assert_fails(kiln_nsa_selected_backward_workspace_size(ops, &b, &bytes), KILN_UNSUPPORTED,
+                 "'block_indices' has lists of 256 places for 8388608 tokens");
     array_unchanged(x.out, "the output of a refused call");
 }
 

@@ -30,7 +30,7 @@ static void shapes_of_plans(void **state)
     kiln_mla_shape s = dense_shape;
 #define SIZE_OF(o, shape, to) kiln_mla_plan_size(o, shape, to)
     assert_fails(SIZE_OF(NULL, &s, &bytes), KILN_BAD_ARGUMENT, "kiln_mla_plan_size: 'ops' is null");
-    assert_fails(SIZE_OF(ops, NULL, &bytes), KILN_BAD_ARGUMENT, "'args' is null");
+    assert_fails(SIZE_OF(ops, NULL, &bytes), KILN_BAD_ARGUMENT, "kiln_mla_plan_size: 'shape' is null");
     assert_fails(SIZE_OF(ops, &s, NULL), KILN_BAD_ARGUMENT, "'bytes' is null");
     REFUSED(SIZE_OF(ops, &s, &bytes), s, s.batch = -1, KILN_BAD_SHAPE, "'batch' of the shape is -1, expected 0 to");
     REFUSED(SIZE_OF(ops, &s, &bytes), s, s.queries = INT64_MAX, KILN_BAD_SHAPE, "'queries' of the shape is");
@@ -49,6 +49,9 @@ static void shapes_of_plans(void **state)
     assert_true(bytes >= 3 * 32 + 3 * 4);
 #define ROOM_OF(o, shape, to) kiln_mla_workspace_size(o, shape, to)
     assert_fails(ROOM_OF(NULL, &s, &bytes), KILN_BAD_ARGUMENT, "kiln_mla_workspace_size: 'ops' is null");
+    assert_fails(ROOM_OF(ops, NULL, &bytes), KILN_BAD_ARGUMENT, "kiln_mla_workspace_size: 'shape' is null");
+    REFUSED(ROOM_OF(ops, &s, &bytes), s, s.batch = s.queries = s.query_heads = 1 << 24, KILN_BAD_SHAPE,
+            "which is more than memory can hold");
     REFUSED(ROOM_OF(ops, &s, &bytes), s, s.query_heads = 0, KILN_BAD_SHAPE,
             "kiln_mla_workspace_size: 'query_heads' of the shape is 0");
     assert_int_equal(bytes, 0);

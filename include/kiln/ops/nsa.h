@@ -149,8 +149,9 @@ KILN_API kiln_status kiln_nsa_selected_forward_workspace_size(kiln_ops *ops, con
 KILN_API kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_selected_args *args);
 
 /* dk and dv come from a pass over blocks of keys, with lists of the tokens that selected each. dq comes from a pass over tokens, or,
- * `fused`, out of the same pass over blocks by atomics in f32, in an order that differs from run to run. The workspace has a bit for
- * each token of the longest sequence and each block. */
+ * `fused`, out of the same pass over blocks by atomics in f32, in an order that differs from run to run; where D or DV is more than
+ * 128 only if H / HKV is a power of 2. The workspace has a bit for each token of the longest sequence and each block.
+ * T * S is at most 2^31 - 1. */
 typedef struct kiln_nsa_selected_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 or f16 [T][H][D] */
@@ -251,7 +252,8 @@ typedef struct kiln_nsa_decode_pool_args {
 
 KILN_API kiln_status kiln_nsa_decode_pool(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_pool_args *args);
 
-/* kiln_nsa_choose for one token of each request, the last of its cache: the compressed branch, and its list of blocks. */
+/* kiln_nsa_choose for one token of each request, the last of its cache: the compressed branch, and its list of blocks. R is at least
+ * the full blocks of the longest cache. */
 typedef struct kiln_nsa_decode_choose_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 or f16 [B][H][D] */

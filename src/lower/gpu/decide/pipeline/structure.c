@@ -151,7 +151,8 @@ static TileOp *split_one(Lowering *lo, TileOp *forall, TileOp *one)
     return made;
 }
 
-// ---- indices that are one row together: s[i*G + g][j] with i < X and g < G is s[r][j], i = r / G, g = r % G
+// ---- indices that are one row together: s[i*G + g][j] with i < X and g < G is s[r][j], i = r / G, g = r % G;
+// G may be 1 (one query head for each key head)
 
 typedef struct Pair {
     int high, low;
@@ -168,7 +169,7 @@ static bool match_pair(Lowering *lo, const TileOp *forall, Expr *sub, Pair *pair
             Expr *rest;
             if (i == j || !full_extent(&indices[i], &pair->highs) || !full_extent(&indices[j], &pair->lows) ||
                 !expr_affine(lo->arena, sub, vars, 2, coefficients, &rest) || !expr_as_int(rest, &constant) ||
-                constant != 0 || coefficients[0] != pair->lows || coefficients[1] != 1 || pair->lows == 1)
+                constant != 0 || coefficients[0] != pair->lows || coefficients[1] != 1)
                 continue;
             pair->high = i;
             pair->low = j;
