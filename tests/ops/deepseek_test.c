@@ -147,7 +147,7 @@ static void check_selected(const Array *l, const Array *indices, int from, int t
     if (n > TOPK) n = TOPK;
     for (int i = 0; i < n; i++) taken[i] = columns[i].at;
     qsort(taken, (size_t)n, sizeof *taken, compare_numbers);
-    for (int i = 0; i < TOPK; i++) assert_int_equal(get(indices, row * TOPK + i), i < n ? taken[i] : -1);
+    for (int i = 0; i < TOPK; i++) assert_int_equal((int)get(indices, row * TOPK + i), i < n ? taken[i] : -1);
 }
 
 static void selection(void **state)

@@ -188,7 +188,7 @@ static Weights blocks_of_weights(const Case *c)
                 const int byte = (int)get(w.source, from + 2 + e % 16);
                 *number = half(w.source, d) * ((e < 16 ? byte & 15 : byte >> 4) - 8);
             } else if (!is_k) {
-                *number = half(w.source, d) * (int8_t)get(w.source, from + 2 + e);
+                *number = half(w.source, d) * (int8_t)(int)get(w.source, from + 2 + e);
             } else if (c->bits == 4) {
                 const int byte = (int)get(w.source, from + 16 + e / 64 * 32 + e % 32), j = e / 32;
                 const int64_t s = from + 4;
@@ -203,7 +203,7 @@ static Weights blocks_of_weights(const Case *c)
                 const int h = e / 128, l = e % 32, q = e % 128 / 32;
                 const int low = (int)get(w.source, from + h * 64 + l + q % 2 * 32) >> (q < 2 ? 0 : 4) & 15;
                 const int high = (int)get(w.source, from + 128 + h * 32 + l) >> 2 * q & 3;
-                *number = half(w.source, d) * (int8_t)get(w.source, from + 192 + e / 16) * ((low | high << 4) - 32);
+                *number = half(w.source, d) * (int8_t)(int)get(w.source, from + 192 + e / 16) * ((low | high << 4) - 32);
             }
         }
     }
