@@ -296,6 +296,7 @@ static int report(const Tuning *t)
 // The build values that are given, without those of the launch.
 static void keep_build_values(Tuning *t)
 {
+    t->choice.wanted = case_to_tune(&t->choice, t->arena, t->request.build.program, t->request.build.name);
     t->request.build.bindings = t->choice.wanted->build;
     t->request.build.n_bindings = t->choice.wanted->n_build;
 }

@@ -410,7 +410,7 @@ kernel twice<type T = f32, bool NEG = false, int BN = {64, 32, T == f32 ? 128 : 
     Y[n*BN +: BN] = x;
 }
 reference twice { for (int i = 0; i < N; i++) Y[i] = (NEG ? -2 : 2) * X[i]; }
-check twice<T = {f32, bf16}>(N = {100, 1000}) { tolerance: exact; }
+check twice<T = {f32, bf16}, BN = 64>(N = {100, 1000}) { tolerance: exact; }
 END
 expect 0 '6 of 6 choices timed' "$kiln" tune --seconds=20 --output=tuned.txt tune.tile N=5000
 expect 0 '"given": "T=bf16, NEG=1"' "$kiln" tune --seconds=20 --json --output=tuned.txt tune.tile T=bf16 NEG=true N=500
