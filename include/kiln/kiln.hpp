@@ -214,6 +214,7 @@ class tensor
         tensor made = *this;
         const std::size_t before = bytes();
         if (!is_contiguous()) throw error(KILN_BAD_SHAPE, "kiln::tensor::reshaped: the tensor is not contiguous");
+        if (shape.size() > KILN_MAX_RANK) throw error(KILN_BAD_SHAPE, "kiln::tensor::reshaped: more than 8 dimensions");
         made.value_ =
             kiln_tensor_of(value_.device, value_.data, value_.type, static_cast<int>(shape.size()), shape.begin());
         if (kiln_tensor_bytes(&made.value_) != before)

@@ -6,7 +6,7 @@ Decl *program_find(const Program *program, DeclKind kind, const char *name)
 {
     for (int m = 0; m < program->n_modules; m++)
         for (Decl *decl = program->modules[m]->decls; decl; decl = decl->next)
-            if (decl->kind == kind && strcmp(decl->name, name) == 0) return decl;
+            if (decl->kind == kind && decl->name && strcmp(decl->name, name) == 0) return decl;
     return NULL;
 }
 

@@ -162,7 +162,8 @@ static int subscript_count(const Ex *ex)
     return n;
 }
 
-// The name and the region it is subscripted to; false after an error. Scalars have no region: `entity` is set.
+// The name and the region it is subscripted to; false after an error. Scalars have no region: `entity` is set, and without
+// subscripts there was no error.
 bool check_region(Checker *cx, const Ex *ex, Entity **entity, Region *region)
 {
     const Ex *const base = subscript_base(ex);
@@ -177,6 +178,8 @@ bool check_region(Checker *cx, const Ex *ex, Entity **entity, Region *region)
     *entity = v.entity;
     if (v.kind != VALUE_REGION) {
         if (n > 0) check_error(cx, ex->span, "'%s' is %s and has no elements", base->name.name, show_value(cx, &v));
+        else if (!v.entity)
+            check_error(cx, ex->span, "'%s' is %s, not a tensor or tile", base->name.name, show_value(cx, &v));
         return false;
     }
     *region = v.region;
@@ -229,7 +232,7 @@ Place check_place(Checker *cx, const Ex *ex)
         place.type = entity->var->type;
         return place;
     }
-    if (entity->kind == ENTITY_VALUE || entity->kind == ENTITY_TYPE) {
+    if (entity->kind == ENTITY_VALUE || entity->kind == ENTITY_TYPE || entity->kind == ENTITY_FUNCTION) {
         check_error(cx, ex->span, "'%s' is %s and does not change", entity->name,
                     entity->what ? entity->what : "a constant");
         if (entity->span.source) check_note(cx, entity->span, "declared here");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tunings.c - the build values that `kiln tune` may try: every choice from the lists of build parameters that nothing else
-// fixes. A list may depend on the parameters before it, as a default may.
+// fixes, until there are as many as are asked for. A list may depend on the parameters before it, as a default may.
 #include "check/context.h"
 
 typedef struct Lister {
@@ -92,7 +92,7 @@ static void with_value(Lister *l, const BuildParam *param, Value value, Tried *t
 static void keep(Lister *l)
 {
     Tunings *const all = l->all;
-    if (++all->found > l->most) return;
+    if (++all->found > l->most) return; // no more are asked for
     Binding *const values = NEW_ARRAY(l->cx->arena, Binding, l->chosen.count + 1);
     for (int i = 0; i < l->chosen.count; i++) values[i] = l->chosen.items[i];
     all->n_values = l->chosen.count;
@@ -114,7 +114,7 @@ static void list_from(Lister *l, const BuildParam *param)
         with_value(l, param, has_default ? check_build_value(cx, param, param->value) : given, NULL);
         return;
     }
-    for (const Ex *ex = param->range; ex && cx->errors == 0; ex = ex->next)
+    for (const Ex *ex = param->range; ex && cx->errors == 0 && l->all->found <= l->most; ex = ex->next)
         with_value(l, param, check_build_value(cx, param, ex), &tried);
 }
 

@@ -49,7 +49,8 @@ static bool report_misfit(Checker *cx, Span span, const Expr *x, DType to)
 {
     int64_t lo, hi;
     const char *range = "0 .. 18446744073709551615";
-    if (dtype_is_float(to)) range = arena_printf(cx->arena, "%g .. %g", -dtype_most(to), dtype_most(to));
+    if (to == DTYPE_E8M0) range = arena_printf(cx->arena, "%g .. %g", 0x1p-127, dtype_most(to));
+    else if (dtype_is_float(to)) range = arena_printf(cx->arena, "%g .. %g", -dtype_most(to), dtype_most(to));
     else if (dtype_limits(to, &lo, &hi)) range = arena_printf(cx->arena, "%lld .. %lld", (long long)lo, (long long)hi);
     return check_error(cx, span, "%s does not fit into %s (%s)", number_text(cx, x), dtype_name(to), range);
 }

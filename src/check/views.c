@@ -39,6 +39,18 @@ static bool demand(Checker *cx, Expr *cond, const char *message, Span span)
     return true;
 }
 
+// Elements of less than a byte stand together in one of a wider type, or in a byte of it, if the slice begins with that.
+static bool begins_whole(Checker *cx, const Region *region, Expr *start, DType type, Span span)
+{
+    const int from = dtype_bits(region->buffer->type), to = dtype_bits(type) < 8 ? dtype_bits(type) : 8;
+    if (from >= to) return true;
+    Expr *const rest = expr_binary(cx->arena, X_MOD, start, int_const(cx->arena, to / from));
+    return demand(cx, expr_binary(cx->arena, X_EQ, rest, int_const(cx->arena, 0)),
+                  arena_printf(cx->arena, "the slice of '%s' begins at %s, which is within a %s", region->buffer->name,
+                               show_expr(cx, start), to == 8 ? "byte" : dtype_name(type)),
+                  span);
+}
+
 // The extent of the last dimension counted in elements of another type; NULL after an error.
 static Expr *recount(Checker *cx, const Region *region, DType type, Span span)
 {
@@ -53,12 +65,14 @@ static Expr *recount(Checker *cx, const Region *region, DType type, Span span)
     Expr *const bits = int_mul(a, width, int_const(a, from)), *const whole = int_const(a, to);
     int64_t known;
     const char *const message =
-        expr_as_int(bits, &known)
+        expr_as_int(bits, &known) && known % 8 == 0
             ? arena_printf(a, "%lld bytes are no whole number of %s", (long long)(known / 8), dtype_name(type))
             : arena_printf(a, "a row of %s %s is no whole number of %s", show_expr(cx, width),
                            dtype_name(region->buffer->type), dtype_name(type));
     Expr *const rest = expr_binary(a, X_MOD, bits, whole);
-    if (!demand(cx, expr_binary(a, X_EQ, rest, int_const(a, 0)), message, span)) return NULL;
+    if (!demand(cx, expr_binary(a, X_EQ, rest, int_const(a, 0)), message, span) ||
+        !begins_whole(cx, region, region->subs[last].start, type, span))
+        return NULL;
     return expr_binary(a, X_DIV, bits, whole);
 }
 
@@ -172,6 +186,15 @@ static bool fits_fragment(Checker *cx, const Region *region, DType type)
     return true;
 }
 
+// Tiles have each element of less than a byte in a byte of its own.
+static bool fits_packed_tile(Checker *cx, const Region *region, DType type)
+{
+    const Buffer *const root = buffer_root(region->buffer);
+    return root->kind == BUFFER_TENSOR || !dtype_is_packed(root->type) || type == root->type ||
+           check_error(cx, region->span, "'%s' has a byte for each %s, as tiles do: a view of it has the same type",
+                       root->name, dtype_name(root->type));
+}
+
 Buffer *new_view(Checker *cx, const char *name, DType type, const Region *slice, const Ex *extents, Span span)
 {
     Region region = *slice;
@@ -180,7 +203,7 @@ Buffer *new_view(Checker *cx, const char *name, DType type, const Region *slice,
         return NULL;
     }
     freeze_region(cx, &region);
-    if (!fits_fragment(cx, &region, type)) return NULL;
+    if (!fits_fragment(cx, &region, type) || !fits_packed_tile(cx, &region, type)) return NULL;
     Expr *const recounted = recount(cx, &region, type, span);
     if (!recounted) return NULL;
     Buffer *const view = tile_new_buffer(cx->kernel, BUFFER_VIEW, type, name, 0, span);

@@ -265,5 +265,8 @@ kiln_status tuned_apply(Arena *arena, BuildRequest *request, const char *path, c
     Binding *bindings = NULL;
     status = bindings_parse(arena, request->program, request->name, text_cstr(&all), &bindings, &request->n_bindings);
     request->bindings = bindings;
-    return status;
+    if (!status || !best) return status;
+    const char *const why = kiln_error_message();
+    return status_fail(status, "%s: the tuned values of '%s': %s", path, request->name,
+                       arena_copy_text(arena, why, strlen(why)));
 }

@@ -32,6 +32,7 @@ static void parse_range(Parser *parser, BuildParam *param)
     const Ex *const set = parse_build_value(parser);
     parser->in_check = outer;
     if (set->kind == EX_SET) param->value = param->range = set->set.items;
+    else if (!parser->panicking) parse_error(parser, set->span, "a list of values stands alone behind '='");
 }
 
 // build-param: build-kind name [ '=' ( build-value | '{' list(build-value) '}' ) ]

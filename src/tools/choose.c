@@ -144,12 +144,40 @@ static const CheckCase *choose_base(Choice *choice, Arena *arena, kiln_program *
     return largest ? what_holds(choice, arena, largest, &best) : NULL;
 }
 
+// A type is not: with another one it would be another check.
+static bool is_tunable(const Decl *decl, const char *name)
+{
+    for (const BuildParam *p = decl->build; p; p = p->next)
+        if (strcmp(p->name, name) == 0) return p->range && p->kind != BUILD_TYPE;
+    return false;
+}
+
+const CheckCase *case_to_tune(const Choice *choice, Arena *arena, kiln_program *program, const char *name)
+{
+    const CheckCase *const wanted = choice->wanted;
+    const Decl *decl = program_find(program->program, DECL_KERNEL, name);
+    if (!decl) decl = program_find(program->program, DECL_OPERATOR, name);
+    CheckCase *const copy = NEW(arena, CheckCase, .decl = NULL);
+    Binding *const kept = NEW_ARRAY(arena, Binding, wanted->n_build + 1);
+    *copy = *wanted;
+    copy->build = kept;
+    copy->n_build = 0;
+    for (int i = 0; i < wanted->n_build; i++) {
+        const Binding *const one = &wanted->build[i];
+        if (find_value(choice->given, choice->n_given, one->name) || !is_tunable(decl, one->name))
+            kept[copy->n_build++] = *one;
+    }
+    return case_with_values(arena, program, name, copy, NULL, 0);
+}
+
 int case_choose(Choice *choice, Arena *arena, kiln_program *program, const char *name, const char *text)
 {
     Binding *values = NULL;
     int n = 0;
     *choice = (Choice){ .base = NULL };
     if (bindings_parse(arena, program, name, text, &values, &n)) return fail_status(NULL);
+    choice->given = values;
+    choice->n_given = n;
     choice->base = choose_base(choice, arena, program, name, values, n);
     choice->wanted = case_with_values(arena, program, name, choice->base, values, n);
     return -1;

@@ -26,9 +26,13 @@ typedef struct Choice {
     const CheckCase *wanted; // with the command line's values
     const char *tolerance;   // where the one results are compared by comes from
     bool unchecked_types;    // no check has these types
+    const Binding *given;    // the command line's values
+    int n_given;
 } Choice;
 // `text`: NAME=VALUE, separated by commas. -1, or the exit status after a mistake that was printed.
 int case_choose(Choice *choice, Arena *arena, kiln_program *program, const char *name, const char *text);
+// What is wanted, without the build values of the check that have a list: those `kiln tune` chooses.
+const CheckCase *case_to_tune(const Choice *choice, Arena *arena, kiln_program *program, const char *name);
 // Of an open case the one to be compared with the reference: itself, where that takes at most so many operations, else the launch
 // values of the check's own largest case with its build. NULL: there is none.
 const CheckCase *case_to_check(const Choice *choice, Arena *arena, const Case *timed, double most);

@@ -37,8 +37,9 @@ typedef struct Running {
 // Values of --tuned for build parameters that nothing else says, of the row nearest to this launch.
 static int take_tuned(Running *r)
 {
-    const CheckCase *const wanted = r->choice.wanted;
     BuildRequest request = r->request.build;
+    if (!r->options->target.tuned) return -1;
+    const CheckCase *const wanted = case_to_tune(&r->choice, r->arena, request.program, request.name);
     Text launch = { .arena = r->arena };
     const char *const given = r->options->target.tuned_for;
     request.bindings = wanted->build;

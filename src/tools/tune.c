@@ -39,7 +39,7 @@ typedef struct Tuning {
     Choice choice;
     CaseOptions cases;
     Candidate *all;
-    int n, n_values, found; // candidates; tuned parameters; choices there are
+    int n, n_values, found; // candidates; tuned parameters; choices there are, or more than CANDIDATES_MAX
     const char *given;      // build values that are not the default and not tuned
     int unfit;              // candidates that do not compile
     const char *why_unfit;  // the first one's message
@@ -231,8 +231,8 @@ static void print_table(const Tuning *t)
     const Candidate *const first = default_of(t);
     int timed = 0, wrong = 0;
     for (int i = 0; i < t->n; i++) timed += t->all[i].median > 0, wrong += t->all[i].wrong;
-    printf("%s on %s: %d of %d choices timed", t->choice.wanted->label, kiln_device_describe(t->cases.device), timed,
-           t->found);
+    printf("%s on %s: %d of %s%d choices timed", t->choice.wanted->label, kiln_device_describe(t->cases.device), timed,
+           t->found > CANDIDATES_MAX ? "more than " : "", t->found > CANDIDATES_MAX ? CANDIDATES_MAX : t->found);
     if (t->unfit) printf(", %d left out", t->unfit);
     printf("%s\n", wrong ? ", some WRONG" : "");
     if (t->unfit) printf("  left out first: %.*s\n", (int)strcspn(t->why_unfit, "\n"), t->why_unfit);
@@ -296,6 +296,7 @@ static int report(const Tuning *t)
 // The build values that are given, without those of the launch.
 static void keep_build_values(Tuning *t)
 {
+    t->choice.wanted = case_to_tune(&t->choice, t->arena, t->request.build.program, t->request.build.name);
     t->request.build.bindings = t->choice.wanted->build;
     t->request.build.n_bindings = t->choice.wanted->n_build;
 }

@@ -93,6 +93,7 @@ void tensors(const kiln::device &device)
     EXPECT(kept.download<float>()[3] == 7);
     expect_error(KILN_BAD_SHAPE, "is not contiguous", [&] { part.reshaped({ 4 }); });
     expect_error(KILN_BAD_SHAPE, "another number of elements", [&] { whole.reshaped({ 5 }); });
+    expect_error(KILN_BAD_SHAPE, "more than 8 dimensions", [&] { whole.reshaped({ 6, 1, 1, 1, 1, 1, 1, 1, 1 }); });
     expect_error(KILN_BAD_SHAPE, "only contiguous tensors", [&] { part.download<float>(); });
     expect_error(KILN_BAD_SHAPE, "has 24 bytes, the span 4",
                  [&] { whole.upload(std::span<const float>(memory.data(), 1)); });

@@ -410,7 +410,7 @@ kernel twice<type T = f32, bool NEG = false, int BN = {64, 32, T == f32 ? 128 : 
     Y[n*BN +: BN] = x;
 }
 reference twice { for (int i = 0; i < N; i++) Y[i] = (NEG ? -2 : 2) * X[i]; }
-check twice<T = {f32, bf16}>(N = {100, 1000}) { tolerance: exact; }
+check twice<T = {f32, bf16}, BN = 64>(N = {100, 1000}) { tolerance: exact; }
 END
 expect 0 '6 of 6 choices timed' "$kiln" tune --seconds=20 --output=tuned.txt tune.tile N=5000
 expect 0 '"given": "T=bf16, NEG=1"' "$kiln" tune --seconds=20 --json --output=tuned.txt tune.tile T=bf16 NEG=true N=500
@@ -431,9 +431,22 @@ expect 0 'twice<bf16,false,64,1>' "$kiln" build --tuned=rows.txt tune.tile T=bf1
 expect 0 'BN=32, W=2' "$kiln" run --tuned=rows.txt --seconds=0 tune.tile N=2000
 expect 0 'twice_portable.c' "$kiln" build --tuned=rows.txt --emit=c --isa=avx2,portable --output=tuned tune.tile
 grep -q 'twice<f32,false,32,2>' tuned/twice.c || { echo 'FAIL: an ahead-of-time build without tuned values'; failed=$((failed + 1)); }
+echo "twice${tab}cpu${tab}${tab}N=10${tab}BN=32, WW=1${tab}1e-6${tab}2e-6${tab}a machine" >rows.txt
+expect 1 "rows.txt: the tuned values of 'twice': 'twice' has nothing called 'WW' to bind" "$kiln" build --tuned=rows.txt tune.tile
 echo 'twice' >rows.txt
 expect 1 'rows.txt:1: a row of tuned values has 8 fields apart by tabs, not 1' "$kiln" build --tuned=rows.txt tune.tile
 expect 1 'gone.txt: cannot read the file of tuned values: No such file' "$kiln" build --tuned=gone.txt tune.tile
+eight='{1, 2, 3, 4, 5, 6, 7, 8}'
+cat >many.tile <<END
+kernel many<int A = $eight, int B = $eight, int C = $eight, int D = $eight, int E = $eight, int F = $eight, int G = $eight, int H = $eight>(in f32 X[N], out f32 Y[N])
+{
+    grid ();
+    forall (i : N) Y[i] = A*B*C*D*E*F*G*H*X[i];
+}
+END
+echo "many${tab}cpu${tab}${tab}N=10${tab}H=7${tab}1e-6${tab}2e-6${tab}a machine" >rows.txt
+expect 0 'many<1,1,1,1,1,1,1,7>' "$kiln" build --tuned=rows.txt many.tile
+expect 0 '1 of more than 20000 choices timed' "$kiln" tune --seconds=5 --tries=1 many.tile N=10
 
 # devices, cache
 expect 0 'cpu ' "$kiln" devices

@@ -88,6 +88,14 @@ def main():
     s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 4}, contentChanges=[{"text": SOURCE}])
     assert s.read()["params"]["diagnostics"] == []
 
+    # A kernel that has no name yet is none that a specification could be of.
+    s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 5}, contentChanges=[{"text": "kernel ()\ncheck twice"}])
+    assert s.read()["params"]["diagnostics"], "a syntax error"
+    names = {item["label"] for item in s.ask("textDocument/completion", textDocument=document, position={"line": 1, "character": 3})}
+    assert "forall" in names, names
+    s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 6}, contentChanges=[{"text": SOURCE}])
+    assert s.read()["params"]["diagnostics"] == []
+
     # Where things are declared, in this file and in another.
     where = s.ask("textDocument/definition", textDocument=document, position=place(SOURCE, "BN", 1))
     assert where["uri"] == uri and where["range"]["start"] == place(SOURCE, "BN"), where
@@ -112,7 +120,7 @@ def main():
     edits = s.ask("textDocument/rename", textDocument=document, position=place(SOURCE, "doubled"), newName="two")["changes"]
     assert sorted(len(e) for e in edits.values()) == [1, 1], edits
     assert "no name" in s.ask("textDocument/rename", textDocument=document, position=place(SOURCE, "X[N]"), newName="3")["message"]
-    s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 5},
+    s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 7},
            contentChanges=[{"text": SOURCE.replace("    Y[n*BN", "Y[n*BN")}])
     s.read()
     assert s.ask("textDocument/formatting", textDocument=document, options={})[0]["newText"] == SOURCE

@@ -391,26 +391,26 @@ Expr *cpu_place_condition(Cpu *cx, const Place *p)
     return all;
 }
 
-// Elements of a root to a byte: of packed ones in a tensor several.
-static int to_a_byte(const Place *p)
+// Elements of a root to what a place counts, a byte or its own packed element: of narrower ones in a tensor several.
+static int to_a_unit(const Place *p)
 {
-    const int bits = dtype_bits(p->root->type);
-    return p->root->kind == BUFFER_TENSOR && bits < 8 ? 8 / bits : 1;
+    const int bits = dtype_bits(p->root->type), unit = place_unit(p);
+    return p->root->kind == BUFFER_TENSOR && bits < 8 && bits < unit ? unit / bits : 1;
 }
 
-static Expr *byte_of(Cpu *cx, const Place *p, Expr *at)
+static Expr *unit_of(Cpu *cx, const Place *p, Expr *at)
 {
-    return to_a_byte(p) == 1 ? at : cpu_expr(cx, expr_binary(cx->arena, X_DIV, at, int_const(cx->arena, to_a_byte(p))));
+    return to_a_unit(p) == 1 ? at : cpu_expr(cx, expr_binary(cx->arena, X_DIV, at, int_const(cx->arena, to_a_unit(p))));
 }
 
 Expr *cpu_place_load(Cpu *cx, const Place *p, Expr *at)
 {
     if (p->packed)
         return cpu_call(cx, p->type, dtype_bits(p->type) == 4 ? "kiln_get_bits4" : "kiln_get_bits2", 2,
-                        cpu_of(cx, p->pointer), at);
+                        cpu_of(cx, p->pointer), unit_of(cx, p, at));
     if (p->bytes)
         return cpu_call(cx, p->type, arena_printf(cx->arena, "kiln_load_%s", dtype_info[p->type].c_name), 2,
-                        cpu_of(cx, p->pointer), byte_of(cx, p, at));
+                        cpu_of(cx, p->pointer), unit_of(cx, p, at));
     Expr *const element = expr_index(cx->arena, p->pointer, at);
     element->type = p->type; // of a packed type in a tile, whose array is of bytes
     return element;
@@ -424,17 +424,17 @@ void cpu_place_store(Cpu *cx, const Place *p, Expr *at, Expr *value)
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT,
                                   arena_printf(cx->arena, cx->sequential ? "kiln_set_shared_bits%d" : "kiln_set_bits%d",
                                                dtype_bits(p->type)),
-                                  3, cpu_of(cx, p->pointer), at, value));
+                                  3, cpu_of(cx, p->pointer), unit_of(cx, p, at), value));
     else if (p->bytes)
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_store_%s", dtype_info[p->type].c_name),
-                                  3, cpu_of(cx, p->pointer), byte_of(cx, p, at), value));
+                                  3, cpu_of(cx, p->pointer), unit_of(cx, p, at), value));
     else cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { p->pointer, at, value } });
 }
 
 Expr *cpu_place_address(Cpu *cx, const Place *p, Expr *at)
 {
     assert(!p->packed && "bits have no address");
-    if (p->bytes) return cpu_call(cx, p->type, "kiln_at", 2, cpu_of(cx, p->pointer), byte_of(cx, p, at));
+    if (p->bytes) return cpu_call(cx, p->type, "kiln_at", 2, cpu_of(cx, p->pointer), unit_of(cx, p, at));
     return expr_address(cx->arena, p->pointer, at);
 }
 
@@ -442,6 +442,6 @@ int64_t cpu_place_stride(const Place *p, int axis)
 {
     int64_t stride;
     if (!p->at.coef[axis] || !expr_as_int(p->at.coef[axis], &stride)) return 0;
-    const int unit = p->bytes ? dtype_bits(p->type) / 8 * to_a_byte(p) : 1;
+    const int unit = p->bytes ? dtype_bits(p->type) / 8 * to_a_unit(p) : to_a_unit(p);
     return stride % unit == 0 ? stride / unit : 0;
 }
