@@ -442,6 +442,6 @@ int64_t cpu_place_stride(const Place *p, int axis)
 {
     int64_t stride;
     if (!p->at.coef[axis] || !expr_as_int(p->at.coef[axis], &stride)) return 0;
-    const int unit = p->bytes ? dtype_bits(p->type) / 8 * to_a_unit(p) : to_a_unit(p);
+    const int unit = p->bytes ? dtype_bits(p->type) / 8 * to_a_unit(p) : p->packed ? to_a_unit(p) : 1;
     return stride % unit == 0 ? stride / unit : 0;
 }
