@@ -8,7 +8,7 @@
 # What a run takes depends on the day, which is printed; DAY, a number, stands for another one. ALL=1 takes every case of all.
 #
 #     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs
-#     compiled for Hopper       the same fifth, every case; of half of the others few; of the language every case of half of the files,
+#     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of half of the files,
 #                               few of the others
 #     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
 #     on the emulated device    few of half of the kernels; half of the operators' tests and of the language's files
@@ -17,7 +17,9 @@
 #                               of tensors laid out otherwise what others say are taken with checks alone
 #     the language's cases      natively; and on one day as portable C and with checks on the emulated device, on the next as AVX2
 #                               and with checks on the CPU. Also on one day only: its lists for GPUs, the prelude's tests for other
-#                               instruction sets; on the other the documents' calls, conversions on the emulated device
+#                               instruction sets, the emulated device's instructions; on the other the documents' calls, conversions on
+#                               that device, what it finds wrong
+#     ASan's kernels            few of half of them
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
@@ -36,7 +38,7 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-if [ "$1" != --command ]; then of_avx2=kernels of_portable=kernels quick= whole=kernels brief= compiled= emulated=kernels of_check=kernels; fi
+if [ "$1" != --command ]; then of_avx2=kernels of_portable=kernels quick= whole=kernels brief= compiled= emulated=kernels sanitized=kernels of_check=kernels; fi
 if [ "$1" != --command ]; then language_90=tests/language/run brief_90= language_80=tests/language/run; fi
 if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
@@ -47,14 +49,15 @@ if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     kernels=$(find kernels -name '*.tile' | sort)
     whole=$(echo "$kernels" | every 5 $fifth)
     brief=$(echo "$kernels" | others_than 5 $fifth)
-    compiled=$(echo "$brief" | every 2 $half)
+    compiled=$(echo "$brief" | every 3 $third)
+    sanitized=$(echo "$kernels" | every 2 $half)
     emulated=$(echo "$kernels" | every 2 $half)
     others=$(echo "$kernels" | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$')
     of_check=$(echo "$kernels" | every 3 $third)
     of_avx2=$(echo "$others" | every 3 $((third + 1)))
     of_portable=$(echo "$others" | every 3 $((third + 2)))
-    rests='language_run_portable|emulated_language_check|emulated_language_run_1|language_run_gpu_files|prelude_every_isa'
-    [ "$half" = 0 ] || rests='language_run_avx2|language_run_check|emulated_language_run_0|emulated_language_conversions_test|docs_calls'
+    rests='language_run_portable|emulated_language_check|emulated_language_run_1|language_run_gpu_files|prelude_every_isa|gpu_instructions'
+    [ "$half" = 0 ] || rests='language_run_avx2|language_run_check|emulated_language_run_0|emulated_language_conversions_test|docs_calls|gpu_emulator_faults'
     tests=$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p')
     emulated_rests=$(echo "$tests" | grep '^emulated_ops_' | others_than 2 $half)
     # On the CPU, of the operators' families that build many kernels: those that the emulated device does not take today.
@@ -179,7 +182,8 @@ run_ctest() { # run_ctest BUILD CTEST-ARGUMENT...
 # copies, and with so few SMs that an instance works on several tiles.
 run_emulated() {
     pipelined="kernels/gemm/gemm.tile kernels/gemm/split_k.tile kernels/gemm/stream_k.tile kernels/attention/forward.tile
-        kernels/attention/backward.tile kernels/attention/varlen.tile kernels/linear kernels/mla/decode.tile kernels/sparse"
+        kernels/attention/backward.tile kernels/attention/varlen.tile kernels/linear/gdn.tile kernels/linear/mamba2.tile
+        kernels/mla/decode.tile kernels/sparse/block.tile"
     status=0
     # shellcheck disable=SC2086
     run_some 0 132 $emulated || status=1
@@ -374,7 +378,7 @@ test_asan() {
     [ $fuzzer = yes ] && without="$without|front_end_fuzz|launch_fuzz"
     has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E "$without"
 }
-test_asan_kernels() { has_built asan && after kernels-native && part asan-kernels "$build-asan/kiln" test --quick kernels; }
+test_asan_kernels() { has_built asan && after kernels-native && part asan-kernels "$build-asan/kiln" test --quick $sanitized; }
 test_tsan()     { has_built tsan && after programs && part tsan-programs run_ctest "$build-tsan" -R "$tsan_programs"; }
 fuzz_front_end() {
     has_built asan && part fuzz-front_end fuzz front_end tests/fuzz/corpus/front_end tests/language/errors tests/language/run kernels
@@ -403,7 +407,7 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build cpu_rests of_check of_avx2 of_portable quick whole brief compiled emulated language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build cpu_rests of_check of_avx2 of_portable quick whole brief compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
