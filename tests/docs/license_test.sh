@@ -11,7 +11,7 @@ if files=$(git ls-files --cached --others --exclude-standard 2>/dev/null) && [ -
 else files=$(find . -type f -not -path './build*' | sed 's|^\./||'); fi
 passed=0 failed=0
 for file in $files; do
-    case $file in *.md|*.expect|tests/fuzz/corpus/*|editors/tree-sitter-kiln/test/*|LICENSE|.gitignore|.clang-format) continue ;; esac
+    case $file in *.md|*.ipynb|*.expect|tests/fuzz/corpus/*|editors/tree-sitter-kiln/test/*|LICENSE|.gitignore|.clang-format) continue ;; esac
     [ -f "$file" ] || continue                             # removed, and not committed yet
     if head -n 2 "$file" | grep -q 'SPDX-License-Identifier: MIT'; then passed=$((passed + 1))
     else failed=$((failed + 1)); echo "FAIL: $file lacks 'SPDX-License-Identifier: MIT' in its first two lines"; fi
