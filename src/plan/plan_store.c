@@ -6,7 +6,7 @@
 // writing and reading. Reading trusts nothing: every length, index and postfix program is checked.
 #include "plan/code.h"
 
-enum { PLAN_VERSION = 6, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
+enum { PLAN_VERSION = 7, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
@@ -195,6 +195,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
     p->extras = array_field(s, &p->n_extras, p->extras, sizeof(*p->extras), PLAN_MAX_EXTRAS);
     for (int i = 0; i < p->n_extras; i++) code_field(s, &p->extras[i].value);
     bool_field(s, &p->traps);
+    bool_field(s, &p->traces);
     bool_field(s, &p->deterministic);
 }
 

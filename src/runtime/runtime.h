@@ -139,6 +139,7 @@ struct kiln_kernel {
     size_t n_cubin;
     void *module, *function, *map_cache;
     int clusters; // that run at once; 0: the kernel has none
+    void *trace;  // plan->traces: memory of the device, as plan/trace.h lays it out (trace.c)
     struct CudaReport {
         int registers, stack_bytes, spill_bytes, static_shared_bytes;
         bool serialised_wgmma, known;
@@ -150,6 +151,12 @@ kiln_kernel *kernel_new(kiln_device *device);
 // The first n instances, or those in `some` (device_cpu.c).
 kiln_status cpu_run(KernelEntry *entry, const Launch *launch, const int64_t *some, int64_t n);
 kiln_status cuda_load(kiln_kernel *kernel); // device_cuda.c: cubin to function
+
+// ---- what a traced kernel records (trace.c; plan/trace.h)
+
+// Clears the record, and chooses the CTAs of launches from here on: n of at most TRACE_CTAS. Before the first launch.
+kiln_status trace_choose(kiln_kernel *kernel, const unsigned *ctas, int n);
+kiln_status trace_download(kiln_kernel *kernel, uint64_t *words); // TRACE_BYTES, when all launches have ended
 
 void device_keep(kiln_device *device); // one more use; NULL is nothing
 

@@ -63,6 +63,7 @@ struct Target {
     const LaunchValue *launch; // so many
     int n_launch;
     bool follows;  // a step of an operator that is not its first
+    bool trace;    // CUDA: the code records when it waits (plan/trace.h)
     uint64_t wide; // shape symbols, a bit for each bind, that may pass 32 bits
 };
 

@@ -89,7 +89,7 @@ int compare_doubles(const void *a, const void *b); // for qsort
 typedef struct TargetOptions {
     const char *device, *isa;
     int64_t arch; // without a device: compile only
-    bool check;
+    bool check, trace; // trace: CUDA code that records when it waits
     Folders folders;
     const char *tuned, *tuned_for; // TUNED_OPTIONS
 } TargetOptions;

@@ -72,12 +72,23 @@ typedef struct ScheduleRole {
     Action *body;
 } ScheduleRole;
 
+// ---- what a traced build records
+
+// A wait, or the steps of a loop. Steps hold what they contain, waits hold nothing.
+typedef struct TraceEvent {
+    const char *kind; // "full", "empty", "copies", "stores", "products", "barrier", "cluster", "warp"; "step", "tile"
+    const char *what; // "full slot of a b", "step of k"
+    const char *role; // of ScheduleRole
+    Span span;        // the statement that waits or has the steps; source NULL: none
+} TraceEvent;
+
 typedef struct Schedule {
     Arena *arena;
     const char *kernel, *target;
     VEC(ScheduleTile *) tiles;
     VEC(ScheduleRing *) rings;
     VEC(ScheduleRole *) roles;
+    VEC(TraceEvent) trace; // Action.trace - 1 is the place of its event; empty: nothing is recorded
     int threads, shared_bytes, shared_limit; // of a CTA
     int register_limit;                      // of a multiprocessor, for each of the CTAs that it holds
     int launch_registers;                    // of a thread, where roles set none

@@ -19,6 +19,7 @@
 #include "lower/gpu/print/copies/print_rows.h"
 #include "lower/gpu/print/copies/print_store.h"
 #include "lower/gpu/print/roles/print_roles.h"
+#include "lower/gpu/print/roles/print_trace.h"
 #include "lower/gpu/plans/forms.h"
 #include "lower/gpu/plans/pipeline.h"
 #include "lower/gpu/facts/info.h"
@@ -244,16 +245,20 @@ static bool has_otherwise(const Action *action)
 void print_tree(Printer *pr, const Action *action)
 {
     if (!has_control_flow(action)) {
+        trace_begins(pr, action);
         print_action(pr, action);
+        trace_ends(pr, action);
         return;
     }
     print_begin(pr, action);
+    trace_begins(pr, action);
     print_block(pr, action->body);
     if (has_otherwise(action)) {
         print_otherwise(pr, action);
         print_block(pr, action->otherwise);
     }
     print_end(pr, action);
+    trace_ends(pr, action);
 }
 
 void print_block(Printer *pr, const Action *action)
