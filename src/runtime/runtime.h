@@ -134,6 +134,7 @@ struct kiln_kernel {
     // CPU
     KernelEntry *entry;
     void *object;
+    struct CpuTimes *times; // of the launches to come, for `kiln profile`; NULL: they are not noted
     // CUDA
     char *cubin;
     size_t n_cubin;
@@ -145,6 +146,16 @@ struct kiln_kernel {
         bool serialised_wgmma, known;
     } report;
 };
+
+// When each instance of a launch ran, in seconds of a monotonic clock. Whoever sets kiln_kernel.times owns it and its items.
+typedef struct CpuInstance {
+    double begin, end;
+    const void *thread; // the same in all that one thread ran
+} CpuInstance;
+typedef struct CpuTimes {
+    CpuInstance *items; // by instance, so many of them; later ones are not noted
+    int64_t n;
+} CpuTimes;
 
 // An empty kernel with an arena, holding a use of the device; NULL when out of memory.
 kiln_kernel *kernel_new(kiln_device *device);

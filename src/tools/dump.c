@@ -151,7 +151,7 @@ int tool_dump(int argc, char **argv)
     const Option options[] = {
         { "--stage", OPTION_TEXT, &o.stage, "NAME", "what to print (default: tile)" },
         TARGET_OPTIONS(o.target),
-        { "--trace", OPTION_FLAG, &o.target.trace, NULL, "CUDA: with the records of waits that 'kiln profile' reads" },
+        { "--trace", OPTION_FLAG, &o.target.trace, NULL, "CUDA: the build that 'kiln profile' traces" },
     };
     const Usage usage = {
         "kiln dump [OPTION...] FILE [KERNEL] [NAME=VALUE...]",

@@ -29,6 +29,7 @@ int tool_cache(int argc, char **argv);
 int tool_list(int argc, char **argv);
 int tool_tune(int argc, char **argv);
 int tool_lsp(int argc, char **argv);
+int tool_profile(int argc, char **argv);
 
 // ---- notes.c
 typedef VEC(const char *) NoteTexts;

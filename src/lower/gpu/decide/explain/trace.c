@@ -33,17 +33,23 @@ static const char *barrier_text(const Walk *walk, const Action *action)
                         action->barrier.threads);
 }
 
+static bool is_event(TraceEvent *event, const char *kind, const char *what)
+{
+    *event = (TraceEvent){ .kind = kind, .what = what };
+    return true;
+}
+
 // False: it does not wait. What a warp does within itself is not recorded: it takes less than the record.
 static bool is_wait(const Walk *walk, const Action *action, TraceEvent *event)
 {
     switch ((int)action->kind) {
-    case ACTION_ACQUIRE: *event = (TraceEvent){ "empty", ring_text(walk, "empty", action) }; return true;
-    case ACTION_WAIT: *event = (TraceEvent){ "full", ring_text(walk, "full", action) }; return true;
-    case ACTION_COPY_WAIT: *event = (TraceEvent){ "copies", pending_text(walk, "copies", action) }; return true;
-    case ACTION_STORE_WAIT: *event = (TraceEvent){ "stores", pending_text(walk, "stores", action) }; return true;
-    case ACTION_MMA_WAIT: *event = (TraceEvent){ "products", pending_text(walk, "products", action) }; return true;
-    case ACTION_BARRIER_SYNC: *event = (TraceEvent){ "barrier", barrier_text(walk, action) }; return true;
-    case ACTION_CLUSTER_SYNC: *event = (TraceEvent){ "cluster", "all of the cluster" }; return true;
+    case ACTION_ACQUIRE: return is_event(event, "empty", ring_text(walk, "empty", action));
+    case ACTION_WAIT: return is_event(event, "full", ring_text(walk, "full", action));
+    case ACTION_COPY_WAIT: return is_event(event, "copies", pending_text(walk, "copies", action));
+    case ACTION_STORE_WAIT: return is_event(event, "stores", pending_text(walk, "stores", action));
+    case ACTION_MMA_WAIT: return is_event(event, "products", pending_text(walk, "products", action));
+    case ACTION_BARRIER_SYNC: return is_event(event, "barrier", barrier_text(walk, action));
+    case ACTION_CLUSTER_SYNC: return is_event(event, "cluster", "all of the cluster");
     default: return false;
     }
 }
@@ -51,14 +57,11 @@ static bool is_wait(const Walk *walk, const Action *action, TraceEvent *event)
 static bool is_loop(const Walk *walk, const Action *action, TraceEvent *event)
 {
     const TileOp *const source = action->loop.source;
-    if (action->kind == ACTION_GRID) *event = (TraceEvent){ "tile", "tile of the grid" };
-    else if (action->kind != ACTION_LOOP) return false;
-    else if (source && source->kind == T_PIPELINE)
-        *event = (TraceEvent){
-            "step", arena_printf(walk->lo->arena, "step of %s", source->pipeline.indices[0].var->name)
-        };
-    else *event = (TraceEvent){ "step", "step of a loop" };
-    return true;
+    if (action->kind == ACTION_GRID) return is_event(event, "tile", "tile of the grid");
+    if (action->kind != ACTION_LOOP) return false;
+    if (!source || source->kind != T_PIPELINE) return is_event(event, "step", "step of a loop");
+    const char *const index = source->pipeline.indices[0].var->name;
+    return is_event(event, "step", arena_printf(walk->lo->arena, "step of %s", index));
 }
 
 // ---- where that is in the source
@@ -79,13 +82,13 @@ static Span span_of(const Walk *walk, const Action *action)
 
 // ---- the walk
 
-static void record(Walk *walk, Action *action, TraceEvent event, Span span)
+static int record(Walk *walk, TraceEvent event, Span span)
 {
-    if (walk->schedule->trace.count >= TRACE_EVENTS_MAX) return;
+    if (walk->schedule->trace.count >= TRACE_EVENTS_MAX) return 0;
     event.role = walk->role->name;
     event.span = span;
     VEC_PUSH(walk->lo->arena, &walk->schedule->trace, event);
-    action->trace = walk->schedule->trace.count;
+    return walk->schedule->trace.count;
 }
 
 // Whether anything in it was recorded.
@@ -96,10 +99,10 @@ static bool walk_block(Walk *walk, Action *action)
         TraceEvent event;
         if (action->span.source) walk->last = action->span;
         const bool waits = is_wait(walk, action, &event);
-        if (waits) record(walk, action, event, span_of(walk, action));
+        if (waits) action->trace = record(walk, event, span_of(walk, action));
         const Span span = span_of(walk, action);
         const bool within = walk_block(walk, action->body) | walk_block(walk, action->otherwise);
-        if (within && is_loop(walk, action, &event)) record(walk, action, event, span);
+        if (within && is_loop(walk, action, &event)) action->trace = record(walk, event, span);
         any |= waits || within;
     }
     return any;
@@ -110,7 +113,9 @@ void decide_trace(Lowering *lo)
     Schedule *const schedule = lo->builder.schedule;
     if (!lo->target->trace) return;
     for (int i = 0; i < schedule->roles.count; i++) {
-        Walk walk = { .lo = lo, .schedule = schedule, .role = schedule->roles.items[i] };
-        walk_block(&walk, schedule->roles.items[i]->body);
+        ScheduleRole *const role = schedule->roles.items[i];
+        Walk walk = { .lo = lo, .schedule = schedule, .role = role };
+        role->trace = record(&walk, (TraceEvent){ .kind = "role", .what = role->name }, (Span){ 0 });
+        walk_block(&walk, role->body);
     }
 }

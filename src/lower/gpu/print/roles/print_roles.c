@@ -95,7 +95,7 @@ static void print_role_begin(Printer *pr, const ScheduleRole *role)
     if (role->group <= 0) begin_consumers(pr, role);
     enter_role(&pr->own, role);
     if (role->group >= 0) begin_group(pr, role);
-    begin_trace(pr, is_zero(pr, pr->lane));
+    begin_trace(pr, role, is_zero(pr, pr->lane));
 }
 
 static void print_role_end(Printer *pr, const ScheduleRole *role)
@@ -136,6 +136,8 @@ LoopUnit *print_kernel(const Lowering *lo)
 // Else ptxas prints a loop over lanes around each box.
 static bool elects(Printer *pr) { return !pr->lo->has_producer_group && !pr->lo->by_warp; }
 
+static const ScheduleRole *role_of_producer(const Printer *pr) { return pr->lo->builder.schedule->roles.items[0]; }
+
 // One thread issues boxes; small copies take its warp, a producer group's statements all.
 void begin_boxes(Printer *pr, const Action *action)
 {
@@ -143,7 +145,7 @@ void begin_boxes(Printer *pr, const Action *action)
     if (pr->lo->has_producer_group) begin_block(pr, push_nest(pr));
     else begin_if(pr, push_nest(pr), i32_op(pr, X_LT, var_of(pr, pr->thread), WARP_LANES));
     if (elects(pr)) begin_if(pr, push_nest(pr), call_expr(pr, DTYPE_BOOL, "elected", 0));
-    begin_trace(pr, elects(pr) ? NULL : is_zero(pr, pr->lane));
+    begin_trace(pr, role_of_producer(pr), elects(pr) ? NULL : is_zero(pr, pr->lane));
 }
 
 static void end_issue(Printer *pr)
@@ -158,7 +160,7 @@ void begin_elements(Printer *pr)
     end_issue(pr);
     begin_else(pr, top_nest(pr));
     use_elements(&pr->own);
-    begin_trace(pr, is_zero(pr, pr->lane));
+    begin_trace(pr, role_of_producer(pr), is_zero(pr, pr->lane));
 }
 
 void end_boxes(Printer *pr, const Action *action)

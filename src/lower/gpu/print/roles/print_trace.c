@@ -7,11 +7,19 @@
 
 static Expr *buffer(Printer *pr) { return literal(pr, DTYPE_U64, "kp.trace"); }
 
-void begin_trace(Printer *pr, Expr *records)
+static void mark(Printer *pr, int event, bool is_end)
+{
+    if (!pr->trace || !event) return;
+    Expr *const number = u32_const(pr, (int64_t)event * 2 + is_end);
+    emit_call(pr, "trace_mark", 3, buffer(pr), var_of(pr, pr->trace), number);
+}
+
+void begin_trace(Printer *pr, const ScheduleRole *role, Expr *records)
 {
     if (!pr->lo->target->trace) return;
     if (!records) records = expr_bool(pr->arena, true);
     pr->trace = emit_declare(pr, DTYPE_U32, "trace", call_expr(pr, DTYPE_U32, "trace_begin", 2, buffer(pr), records));
+    mark(pr, role->trace, false);
 }
 
 void end_trace(Printer *pr)
@@ -20,12 +28,5 @@ void end_trace(Printer *pr)
     pr->trace = NULL;
 }
 
-static void mark(Printer *pr, const Action *action, bool is_end)
-{
-    if (!pr->trace || !action->trace) return;
-    const uint32_t event = (uint32_t)action->trace * 2 + is_end;
-    emit_call(pr, "trace_mark", 3, buffer(pr), var_of(pr, pr->trace), u32_const(pr, event));
-}
-
-void trace_begins(Printer *pr, const Action *action) { mark(pr, action, false); }
-void trace_ends(Printer *pr, const Action *action) { mark(pr, action, true); }
+void trace_begins(Printer *pr, const Action *action) { mark(pr, action->trace, false); }
+void trace_ends(Printer *pr, const Action *action) { mark(pr, action->trace, true); }
