@@ -9,7 +9,8 @@ typedef struct Walk {
     Lowering *lo;
     Schedule *schedule;
     const ScheduleRole *role;
-    Span last; // of the action with a place in the source that came last
+    Span last;          // of the action with a place in the source that came last
+    VEC(Span) products; // issued so far
 } Walk;
 
 // ---- what an action waits for
@@ -54,14 +55,21 @@ static bool is_wait(const Walk *walk, const Action *action, TraceEvent *event)
     }
 }
 
-static bool is_loop(const Walk *walk, const Action *action, TraceEvent *event)
+static const char *step_text(const Walk *walk, const char *which, const TileOp *source)
 {
-    const TileOp *const source = action->loop.source;
+    const bool has_name = source && source->kind == T_PIPELINE;
+    return arena_printf(walk->lo->arena, "%s of %s", which,
+                        has_name ? source->pipeline.indices[0].var->name : "a loop");
+}
+
+static bool has_steps(const Walk *walk, const Action *action, TraceEvent *event)
+{
+    const ScopeKind scope = action->kind == ACTION_SCOPE ? action->scope.kind : SCOPE_PLAIN;
     if (action->kind == ACTION_GRID) return is_event(event, "tile", "tile of the grid");
-    if (action->kind != ACTION_LOOP) return false;
-    if (!source || source->kind != T_PIPELINE) return is_event(event, "step", "step of a loop");
-    const char *const index = source->pipeline.indices[0].var->name;
-    return is_event(event, "step", arena_printf(walk->lo->arena, "step of %s", index));
+    if (action->kind == ACTION_LOOP) return is_event(event, "step", step_text(walk, "step", action->loop.source));
+    if (scope == SCOPE_FIRST_STEP) return is_event(event, "step", step_text(walk, "first step", action->scope.source));
+    if (scope == SCOPE_LAST_STEP) return is_event(event, "step", step_text(walk, "last step", action->scope.source));
+    return false;
 }
 
 // ---- where that is in the source
@@ -73,10 +81,13 @@ static Span ring_span(const Walk *walk, int ring)
     return walk->last;
 }
 
-// A wait for a ring is one for its tiles; others are for what came before.
+// A wait for a ring is one for its tiles; one for products is for the last that is not to stay in flight; others are for what
+// came before.
 static Span span_of(const Walk *walk, const Action *action)
 {
     if (action->kind == ACTION_ACQUIRE || action->kind == ACTION_WAIT) return ring_span(walk, action->ring.ring);
+    const int product = walk->products.count - 1 - action->wait.pending;
+    if (action->kind == ACTION_MMA_WAIT && product >= 0) return walk->products.items[product];
     return action->span.source ? action->span : walk->last;
 }
 
@@ -98,11 +109,12 @@ static bool walk_block(Walk *walk, Action *action)
     for (; action; action = action->next) {
         TraceEvent event;
         if (action->span.source) walk->last = action->span;
+        if (action->kind == ACTION_MMA) VEC_PUSH(walk->lo->arena, &walk->products, action->span);
         const bool waits = is_wait(walk, action, &event);
         if (waits) action->trace = record(walk, event, span_of(walk, action));
         const Span span = span_of(walk, action);
         const bool within = walk_block(walk, action->body) | walk_block(walk, action->otherwise);
-        if (within && is_loop(walk, action, &event)) action->trace = record(walk, event, span);
+        if (within && has_steps(walk, action, &event)) action->trace = record(walk, event, span);
         any |= waits || within;
     }
     return any;
