@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-kiln, sources = sys.argv[1:3]
+kiln, sources = map(os.path.abspath, sys.argv[1:3])
 folder = tempfile.TemporaryDirectory()
 environment = dict(os.environ, KILN_CACHE=folder.name + "/cache", NO_COLOR="1")
 environment.pop("KILN_TEST_DEVICE", None)
