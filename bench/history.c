@@ -31,15 +31,13 @@ static bool is_by_memory(const Json *json, const SavedRow *row)
 
 static SavedRow row_of(const Json *json)
 {
-    const char *const none =
-        json_at(json, "median_seconds") || json_at(json, "host_seconds") ? NULL : "it was not timed";
     SavedRow row = { .name = json_text(json, "name", "?"),
                      .kernel = json_text(json, "kernel", ""),
                      .values = json_text(json, "values", ""),
                      .baseline = json_text(json, "baseline", ""),
                      .verdict = json_text(json, "verdict", "-"),
                      .target_text = json_text(json, "target_text", ""),
-                     .problem = json_text(json, "problem", none) };
+                     .problem = json_text(json, "problem", NULL) };
     const struct {
         const char *name;
         double *value;
@@ -60,20 +58,48 @@ static SavedRow row_of(const Json *json)
     return row;
 }
 
-bool saved_run_parse(Arena *arena, const char *path, const char *text, size_t n, const char *date, SavedRun *run)
+// What --compile saves has rows of another kind, which are passed over.
+static bool is_row(const Json *json)
+{
+    return json_at(json, "median_seconds") || json_at(json, "host_seconds") || json_at(json, "problem");
+}
+
+static void add_object(Arena *arena, const Json *json, const char *date, SavedRun *run)
+{
+    const double copy = number_of(json, "copy_bytes_per_second");
+    const Json *const interrupted = json_at(json, "interrupted");
+    if (!run->device) {
+        run->device = json_text(json, "device", "?");
+        run->date = json_text(json, "date", date);
+        run->version = json_text(json, "version", "");
+    }
+    if (copy > 0) run->copy_rate = copy;
+    run->interrupted |= interrupted && interrupted->kind == JSON_TRUE;
+    for (const Json *row = json_at(json, "rows")->first; row; row = row->next)
+        if (is_row(row)) VEC_PUSH(arena, &run->rows, row_of(row));
+}
+
+static bool add_if_run(Arena *arena, const char *text, size_t n, const char *date, SavedRun *run)
 {
     const Json *const json = json_read(arena, text, n), *const rows = json ? json_at(json, "rows") : NULL;
     if (!rows || rows->kind != JSON_LIST) return false;
-    const double copy = number_of(json, "copy_bytes_per_second");
-    const Json *const interrupted = json_at(json, "interrupted");
-    *run = (SavedRun){ .path = path,
-                       .device = json_text(json, "device", "?"),
-                       .date = json_text(json, "date", date),
-                       .version = json_text(json, "version", ""),
-                       .copy_rate = isnan(copy) ? 0 : copy,
-                       .interrupted = interrupted && interrupted->kind == JSON_TRUE };
-    for (const Json *row = rows->first; row; row = row->next) VEC_PUSH(arena, &run->rows, row_of(row));
+    if (run->device && strcmp(json_text(json, "device", "?"), run->device) != 0) return false;
+    add_object(arena, json, date, run);
     return true;
+}
+
+bool saved_run_parse(Arena *arena, const char *path, const char *text, size_t n, const char *date, SavedRun *run)
+{
+    const char *const end = text + n;
+    *run = (SavedRun){ .path = path };
+    if (add_if_run(arena, text, n, date, run)) return true;
+    for (const char *at = text; at < end; at++) {
+        const char *const newline = memchr(at, '\n', (size_t)(end - at));
+        add_if_run(arena, at, (size_t)((newline ? newline : end) - at), date, run);
+        if (!newline) break;
+        at = newline;
+    }
+    return run->device != NULL;
 }
 
 // ---- many

@@ -26,7 +26,7 @@ typedef struct SavedRun {
 
 typedef VEC(SavedRun) SavedRuns;
 
-// False: it is not the JSON of a run. `date` where the text has none; strings are the arena's.
+// The JSON of a run, or of several parts of one, each on a line (bench/gpu.sh). False: it is neither. `date` where the text has none; strings are the arena's.
 bool saved_run_parse(Arena *arena, const char *path, const char *text, size_t n, const char *date, SavedRun *run);
 // Files, or folders of .json files, with commas between them; the oldest first. What is no run is named on standard error, if it
 // was named itself. False: a file or folder cannot be read, which was printed.

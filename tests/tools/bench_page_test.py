@@ -128,6 +128,13 @@ def saved_runs():
     found = page("--from=runs")
     check("2026-03-05 10:00" in found.text and "1.500 ms" in found.row("gemm"), "the latest run is shown")
     check("5 earlier runs" in found.text, "those before it")
+    # Parts of a run, each on a line, as bench/gpu.sh keeps them; one was cut off, one is of compile times.
+    with open(os.path.join(folder.name, "parts.json"), "w") as out:
+        for rows in ([row("gemm <big>", 1.0)], [row("copy", 2.0)], [{"name": "add", "seconds": 1}]):
+            out.write(json.dumps({"device": "Test GPU <1>", "date": "2026-03-07 10:00:00", "rows": rows}) + "\n")
+        out.write("{\"device\": \"Test GPU <1>\", \"rows\": [\n")
+    found = page("--from=parts.json", "--history=runs,new.json")
+    check("1.000 ms" in found.row("gemm") and "2.000 ms" in found.row("copy") and len(found.rows) == 3, found.rows)
     # Nothing to compare with.
     found = page("--from=new.json")
     check("History" not in found.text and "25.0%" not in found.text, "no history")
