@@ -2,6 +2,8 @@
 // trace.c - which actions of a schedule a traced build records: waits, and the steps of the loops around them.
 //
 // before: the roles are complete        after: Action.trace of these, and Schedule.trace; nothing else has changed
+//
+// And for Target.places: where in the source each action comes from, also those that had no place.
 #include "lower/gpu/decide/explain/trace.h"
 #include "plan/trace.h"
 
@@ -91,6 +93,18 @@ static Span span_of(const Walk *walk, const Action *action)
     return action->span.source ? action->span : walk->last;
 }
 
+// Every action gets one: a comment of the text says it (print_action.c).
+static void place_block(Walk *walk, Action *action)
+{
+    for (; action; action = action->next) {
+        if (action->span.source) walk->last = action->span;
+        else action->span = span_of(walk, action);
+        if (action->kind == ACTION_MMA) VEC_PUSH(walk->lo->arena, &walk->products, action->span);
+        place_block(walk, action->body);
+        place_block(walk, action->otherwise);
+    }
+}
+
 // ---- the walk
 
 static int record(Walk *walk, TraceEvent event, Span span)
@@ -123,8 +137,11 @@ static bool walk_block(Walk *walk, Action *action)
 void decide_trace(Lowering *lo)
 {
     Schedule *const schedule = lo->builder.schedule;
-    if (!lo->target->trace) return;
-    for (int i = 0; i < schedule->roles.count; i++) {
+    for (int i = 0; lo->target->places && i < schedule->roles.count; i++) {
+        Walk walk = { .lo = lo, .schedule = schedule, .role = schedule->roles.items[i] };
+        place_block(&walk, schedule->roles.items[i]->body);
+    }
+    for (int i = 0; lo->target->trace && i < schedule->roles.count; i++) {
         ScheduleRole *const role = schedule->roles.items[i];
         Walk walk = { .lo = lo, .schedule = schedule, .role = role };
         role->trace = record(&walk, (TraceEvent){ .kind = "role", .what = role->name }, (Span){ 0 });

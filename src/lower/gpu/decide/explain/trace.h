@@ -5,8 +5,8 @@
 
 #include "lower/gpu/facts/lowering.h"
 
-// Gives numbers to what makes a warp wait and to the loops that such waits are in, if the target is traced. Everything else of
-// the schedule stays as it is.
+// Gives numbers to what makes a warp wait and to the loops that such waits are in, if the target is traced. For
+// Target.places gives each action a place in the source. Everything else of the schedule stays as it is.
 void decide_trace(Lowering *lo);
 
 #endif
