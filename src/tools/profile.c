@@ -37,14 +37,48 @@ static int write_chrome(const Profile *p)
     return EXIT_FAILED;
 }
 
+static void show_json(const Profile *p)
+{
+    FILE *const out = json_output();
+    fprintf(out, "{");
+    timeline_print_json(out, &p->timeline);
+    fprintf(out, ", \"counts\": ");
+    counts_print_json(out, p->arena, &p->counts);
+    fprintf(out, "}\n");
+}
+
 static int show(const Profile *p)
 {
-    if (p->options->json) timeline_print_json(json_output(), &p->timeline);
+    if (p->options->json) show_json(p);
     else if (!device_is_cpu(p->request.build.device)) timeline_print(&p->timeline);
     return p->options->chrome ? write_chrome(p) : -1;
 }
 
 // ---- the command
+
+// Nothing is recorded or said: for who runs this under a profiler.
+static int launch_once(const Profile *p)
+{
+    const bool ok = case_launch(p->open, NULL) && kiln_stream_wait(p->open->options.device, NULL) == KILN_OK;
+    if (!ok) fprintf(stderr, "kiln: %s\n", p->open->problem[0] ? p->open->problem : kiln_error_message());
+    return ok ? -1 : EXIT_FAILED;
+}
+
+// With what ncu counts: before anything is shown, as a JSON object is one.
+static int record(Profile *p)
+{
+    const bool is_cpu = device_is_cpu(p->request.build.device);
+    int result = is_cpu ? profile_cpu(p) : profile_trace(p);
+    const bool counts = result < 0 && !is_cpu && !p->options->target.trace;
+    if (counts && p->options->json) profile_ncu(p);
+    if (result < 0) result = show(p);
+    if (counts && !p->options->json) {
+        fflush(stdout);
+        profile_ncu(p);
+        counts_print(p->arena, &p->counts);
+    }
+    return result;
+}
 
 static int look(Profile *p, const CaseBuild *build, const CheckCase *check, const CaseOptions *options)
 {
@@ -56,10 +90,9 @@ static int look(Profile *p, const CaseBuild *build, const CheckCase *check, cons
     } else {
         p->timeline =
             (Timeline){ .arena = p->arena, .kernel = check->label, .device = kiln_device_describe(options->device) };
-        if (!p->options->json)
+        if (!p->options->json && !p->options->once)
             printf("%s%s%s on %s\n", paint(stdout, BOLD), check->label, paint(stdout, PLAIN), p->timeline.device);
-        result = device_is_cpu(options->device) ? profile_cpu(p) : profile_trace(p);
-        if (result < 0) result = show(p);
+        result = p->options->once ? launch_once(p) : record(p);
     }
     case_close(&open);
     return result;
@@ -71,7 +104,7 @@ static int build_and_look(Profile *p)
     const TargetOptions *const target = &p->options->target;
     const CaseOptions options = { .device = p->request.build.device,
                                   .build = { .check = target->check, .isa = target->isa, .arch = (int)target->arch },
-                                  .trace = !device_is_cpu(p->request.build.device) };
+                                  .trace = !device_is_cpu(p->request.build.device) && !p->options->once };
     int result = choose_case(p, &choice);
     if (result >= 0) return result;
     CaseBuild build = build_of(p, choice.wanted);
@@ -87,7 +120,7 @@ static int build_and_look(Profile *p)
 static int profile(Arena *arena, void *context)
 {
     Profile p = { .options = context, .arena = arena };
-    if (p.options->json) json_output();
+    if (p.options->json && !p.options->once) json_output();
     int result = request_open(&p.request, arena, &p.options->target, p.options->n_args, p.options->args);
     if (result < 0 && !p.request.build.device)
         result = fail_usage("profile: --arch needs a device to run on: --device=cuda:0; without one, 'kiln explain "
@@ -100,22 +133,28 @@ static int profile(Arena *arena, void *context)
 
 int tool_profile(int argc, char **argv)
 {
-    ProfileOptions o = { .ctas = "0,1", .args = argv, .argc = argc, .argv = argv };
+    char *given[argc + 1]; // parsing moves what `argv` holds
+    memcpy(given, argv, sizeof *argv * (size_t)argc);
+    ProfileOptions o = { .ctas = "0,1", .args = argv, .argc = argc, .argv = given };
     const Option options[] = {
         DEVICE_OPTIONS(o.target, "CUDA: 90 or 80 instead of the device's"),
-        { "--trace", OPTION_FLAG, &o.target.trace, NULL, "CUDA: a trace of the waits, also where ncu is installed" },
+        { "--trace", OPTION_FLAG, &o.target.trace, NULL,
+          "CUDA: the trace of the waits alone, also where ncu is installed" },
         { "--ctas", OPTION_TEXT, &o.ctas, "N,...", "trace these blocks, four at most (default: 0,1)" },
         { "--steps", OPTION_NUMBER, &o.steps, "N",
           "show the first N steps of each warp (default: all that were recorded)" },
         { "--compare", OPTION_FLAG, &o.compare, NULL, "compare what the profiled kernel computes with its reference" },
         { "--chrome", OPTION_TEXT, &o.chrome, "FILE", "write a trace for Perfetto or chrome://tracing" },
-        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object: the spans of time" },
+        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object: the spans of time, and what ncu counted" },
+        { "--once", OPTION_FLAG, &o.once, NULL,
+          "launch the kernel once and print nothing: under ncu, nsys and the like" },
     };
     const Usage usage = {
         "kiln profile [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Shows where the time of a launch goes. On CUDA a traced build records, with the device's clock, when each warp of\n"
-        "a few blocks waits, and for what: full and empty slots, copies, products, barriers. On the CPU the time of each\n"
-        "instance of the grid is taken. Values not given are those of the largest case of the kernel's check.",
+        "a few blocks waits, and for what: full and empty slots, copies, products, barriers. Where Nsight Compute's ncu is\n"
+        "installed, it counts stalls, instructions and bytes by line of the source, too. On the CPU the time of each instance\n"
+        "of the grid is taken. Values not given are those of the largest case of the kernel's check.",
         options, COUNT(options),
         "  kiln profile --device=cuda:0 kernels/gemm/gemm.tile gemm_nt T=bf16 M=4096 N=4096 K=4096\n"
         "  kiln profile --device=cuda:0 --chrome=trace.json kernels/attention/forward.tile\n"

@@ -4,21 +4,22 @@
 //     profile.c        the command: which case, which way, what is printed
 //     profile_trace.c  CUDA: the record of a traced build
 //     profile_cpu.c    the CPU: times of each instance
-//     profile_ncu.c    CUDA, where Nsight Compute is installed: its counts, by source line (ncu.h reads them)
+//     profile_ncu.c    CUDA, where Nsight Compute is installed: its counts, by source line (ncu.h, sass_lines.h, counts.h)
 #ifndef KILN_TOOLS_PROFILE_H
 #define KILN_TOOLS_PROFILE_H
 
 #include "tools/cases.h"
+#include "tools/counts.h"
 #include "tools/timeline.h"
 
 typedef struct ProfileOptions {
     TargetOptions target;
     const char *ctas, *chrome;
     int64_t steps;
-    bool json, compare, child; // child: this process runs under Nsight Compute
+    bool json, compare, once;
     int n_args;
     char **args;
-    int argc; // the whole command line, for the child
+    int argc; // the whole command line, for who runs under ncu
     char **argv;
 } ProfileOptions;
 
@@ -28,6 +29,7 @@ typedef struct Profile {
     ToolRequest request;
     Case *open; // its kernel is built as the way wants it
     Timeline timeline;
+    Counts counts; // of ncu
 } Profile;
 
 // The kernels that a launch of `kernel` runs, one after another: itself, or an operator's steps.
@@ -38,6 +40,7 @@ kiln_kernel *kernel_part(kiln_kernel *kernel, int i);
 int profile_trace(Profile *profile);
 int profile_cpu(Profile *profile);
 
-// Builds the kernel with places in its text, runs this command again under `ncu`, and prints a table of its lines.
-int profile_ncu(Profile *profile, const char *ncu);
+// Fills profile->counts, if there is ncu and it may; else says why not.
+void profile_ncu(Profile *profile);
+
 #endif

@@ -55,10 +55,11 @@ void trace_read(Timeline *timeline, const TraceRecord *records, int n, int64_t s
 // ---- timeline_table.c
 // For each role: how long its warps wait, for what and at which line, and what is left.
 void timeline_print(const Timeline *timeline);
+// A line of the source without its indentation and comment, cut to fit; "" if it cannot be read.
+const char *source_line_text(Arena *arena, const char *path, int line);
 
 // ---- timeline_json.c
-void timeline_print_json(FILE *out,
-                         const Timeline *timeline); // one object; its spans are what `kiln explain --html` shows
+void timeline_print_json(FILE *out, const Timeline *timeline);   // the members of an object
 void timeline_print_chrome(FILE *out, const Timeline *timeline); // for Perfetto or chrome://tracing
 
 #endif

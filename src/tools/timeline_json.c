@@ -11,7 +11,6 @@ static void field(FILE *out, const char *name, const char *text)
 
 void timeline_print_json(FILE *out, const Timeline *t)
 {
-    fprintf(out, "{");
     field(out, "kernel", t->kernel);
     fprintf(out, ", ");
     field(out, "device", t->device);
@@ -32,7 +31,7 @@ void timeline_print_json(FILE *out, const Timeline *t)
         field(out, "file", s->path);
         fprintf(out, ", \"line\": %d, \"begin\": %.3f, \"end\": %.3f}", s->line, s->begin, s->end);
     }
-    fprintf(out, "\n]}\n");
+    fprintf(out, "\n]");
 }
 
 // ---- the Trace Event Format: microseconds; processes are CTAs of each kernel, threads warps

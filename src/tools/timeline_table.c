@@ -87,13 +87,13 @@ static int longer_first(const void *a, const void *b)
 }
 
 // The line of the source, without its indentation; "" if it cannot be read.
-static const char *line_text(Arena *arena, const TimeSpan *span)
+const char *source_line_text(Arena *arena, const char *path, int line)
 {
     size_t n;
-    char *const bytes = span->path && span->line ? file_read(span->path, &n) : NULL;
+    char *const bytes = path && line ? file_read(path, &n) : NULL;
     const char *at = bytes;
     if (!bytes) return "";
-    for (int line = 1; line < span->line && at; line++) at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+    for (int i = 1; i < line && at; i++) at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
     if (at) at += strspn(at, " \t");
     size_t length = at ? strcspn(at, "\r\n") : 0;
     const char *const comment = at ? strstr(at, "//") : NULL;
@@ -110,7 +110,8 @@ static void print_row(const Table *table, const Role *role, const Row *row)
     char line[16] = "-";
     if (row->like->line) snprintf(line, sizeof line, "%d", row->like->line);
     printf("  %6.1f%% %12.0f %8ld %6s  %-9s %-36s %s\n", 100 * row->time / role->time, row->time / role->tracks,
-           row->times, line, row->like->kind, row->like->what, line_text(table->timeline->arena, row->like));
+           row->times, line, row->like->kind, row->like->what,
+           source_line_text(table->timeline->arena, row->like->path, row->like->line));
 }
 
 static void print_kinds(const Role *role)

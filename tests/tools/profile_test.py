@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""profile_test.py - what `kiln profile` records: of traced kernels on the emulated device, and of the CPU's threads.
+"""profile_test.py - what `kiln profile` records: of traced kernels on the emulated device, and of the CPU's threads; what it makes of
+Nsight Compute's counts, by fake_ncu.py; and which instructions `kiln dump --stage=lines` puts to which lines, by NVRTC.
 
 usage: profile_test.py KILN-COMMAND SOURCE-FOLDER [EMULATED-GPU]
 
@@ -15,7 +16,7 @@ import tempfile
 
 kiln, sources = map(os.path.abspath, sys.argv[1:3])
 folder = tempfile.TemporaryDirectory()
-environment = dict(os.environ, KILN_CACHE=folder.name + "/cache", NO_COLOR="1")
+environment = dict(os.environ, KILN_CACHE=folder.name + "/cache", NO_COLOR="1", KILN_NCU="")
 environment.pop("KILN_TEST_DEVICE", None)
 emulated = dict(environment, KILN_CUDA=sys.argv[3], KILN_NVRTC=sys.argv[3]) if len(sys.argv) > 3 else None
 passed = failed = 0
@@ -115,6 +116,44 @@ def traces():
     check(run(["--ctas=0,1,2,3,4", *gemm], emulated).returncode == 2, "five CTAs")
 
 
+def counts():
+    gemm = ["--device=cuda:0", "--ctas=0", "kernels/gemm/quickstart.tile", "T=bf16", "M=128", "N=128", "K=64"]
+    fake = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_ncu.py")
+    launches = json.dumps([{"kernel": "kiln_other(KernelParams)", "instructions": 3}])
+    counting = dict(emulated, KILN_NCU=fake, FAKE_NCU=launches)
+    done = run(["--json", *gemm], counting)
+    found = json.loads(done.stdout)
+    check(done.returncode == 0 and len(found["spans"]) > 9 and len(found["counts"]) == 1, done.stderr)
+    check(found["counts"][0]["kernel"].startswith("kiln_other") and found["counts"][0]["metrics"]["gpu__time_duration.sum"] == 12345,
+          found["counts"])
+    done = run(gemm, counting)
+    check("full slot of a b" in done.stdout and "kiln_other, by Nsight Compute: 12.35 us, compute 72% of peak, 2.0 MB read" in done.stdout,
+          done.stdout + done.stderr)
+    done = run(gemm, dict(counting, FAKE_NCU_FAIL="==ERROR== ERR_NVGPUCTRPERM - no permission"))
+    check(done.returncode == 0 and "full slot of a b" in done.stdout and "ERR_NVGPUCTRPERM" in done.stderr, done.stderr)
+    done = run(["--trace", *gemm], counting)
+    check("Nsight" not in done.stdout, "--trace is without ncu")
+    done = run(["--once", *gemm], emulated)
+    check(done.returncode == 0 and done.stdout == "" and done.stderr == "", "--once says nothing: %s%s" % (done.stdout, done.stderr))
+
+
+def lines():
+    path = "kernels/gemm/quickstart.tile"
+    done = subprocess.run([kiln, "dump", "--stage=lines", "--arch=90", path], env=environment, cwd=sources, capture_output=True, text=True,
+                          timeout=100)
+    if "NVRTC" in done.stderr and done.returncode == 1:
+        print("skipped: instructions by line: %s" % done.stderr.strip())
+        return 1
+    head = done.stdout.split("\n")[0].split()
+    found = {}
+    for count, place in (line.split()[:2] for line in done.stdout.strip().split("\n")[2:]):
+        found[place] = int(count)
+    check(sum(found.values()) == int(head[1]), "all instructions: %s" % done.stdout)
+    expected = ["quickstart.tile:%d" % line_of(text, path) for text in ("shared T a", "shared T b", "acc += a @ b", "max(acc", "C[m*BM")]
+    check(set(expected) <= set(found) and sum(found[place] for place in expected) > 0.8 * int(head[1]), done.stdout)
+    return 0
+
+
 def instances():
     found = timeline(["kernels/gemm/quickstart.tile", "T=f32", "M=300", "N=200", "K=64"], environment)
     tracks_of(found)
@@ -136,9 +175,11 @@ def texts():
 
 instances()
 texts()
+skipped = lines()
 if emulated:
     traces()
+    counts()
 else:
     print("skipped: there is no emulated device, so no traces")
-print("%d passed, %d failed, %d skipped" % (passed, failed, 0 if emulated else 1))
+print("%d passed, %d failed, %d skipped" % (passed, failed, skipped + (0 if emulated else 1)))
 sys.exit(failed > 0)
