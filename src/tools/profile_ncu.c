@@ -75,34 +75,47 @@ static void explain_failure(const char *output)
     const char *const refused = strstr(output, "ERR_NVGPUCTRPERM"), *const error = strstr(output, "==ERROR==");
     const size_t n = error ? strcspn(error, "\n") : 0;
     if (refused)
-        fprintf(
-            stderr,
-            "kiln: ncu may not read the hardware's counters here (ERR_NVGPUCTRPERM): the driver lets administrators alone\n");
+        fprintf(stderr, "kiln: ncu may not read the hardware's counters here: the driver lets only administrators "
+                        "(ERR_NVGPUCTRPERM)\n");
     else if (error) fprintf(stderr, "kiln: ncu: %.*s\n", (int)(n < 300 ? n : 300), error);
     else fprintf(stderr, "kiln: ncu made no report: %.300s\n", output);
 }
 
-static bool collect(const Profile *p, const char *ncu, const char *folder, const char *report)
+// ncu gives the name an ending, of which it has two. NULL: it made none.
+static const char *find_report(Arena *arena, const char *report)
+{
+    static const char *const endings[] = { ".ncu-rep", ".ncu-repz", "" };
+    for (int i = 0; i < COUNT(endings); i++) {
+        const char *const path = arena_printf(arena, "%s%s", report, endings[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return NULL;
+}
+
+// The report's file; NULL: after a message.
+static const char *collect(const Profile *p, const char *ncu, const char *folder, const char *report)
 {
     static char output[1 << 16], self[PATH_BYTES];
     const ProfileOptions *const o = p->options;
     CommandLine command = { .n = 0 };
     char parts[16];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0) return false;
-    self[n] = 0;
+    self[n > 0 ? n : 0] = 0;
     snprintf(parts, sizeof parts, "%d", kernel_parts(p->open->build->kernel));
     add_all(&command, (const char *[]){ ncu, "-f", "-o", report, "--launch-count", parts }, 6);
     add_all(&command, collected, COUNT(collected));
     add_all(&command, (const char *[]){ self, "profile", "--once" }, 3);
     add_all(&command, (const char *const *)o->argv, o->argc);
-    if (command.n == ARGS_MAX) return false;
+    if (n <= 0 || command.n == ARGS_MAX) {
+        fprintf(stderr, "kiln: ncu cannot be given this command\n");
+        return NULL;
+    }
     progress("ncu runs %s", p->request.build.name);
     const int result = process_run(command.items, folder, SECONDS, output, sizeof output);
     progress_end();
-    if (result == 0 && access(report, R_OK) == 0) return true;
-    explain_failure(output);
-    return false;
+    const char *const found = result == 0 ? find_report(p->arena, report) : NULL;
+    if (!found) explain_failure(output);
+    return found;
 }
 
 static bool read_pages(Profile *p, const char *ncu, const char *report)
@@ -123,15 +136,9 @@ static bool read_pages(Profile *p, const char *ncu, const char *report)
 
 // ---- lines
 
-typedef struct Collection {
-    Profile *profile;
-    bool failed;
-} Collection;
-
 static kiln_status collect_places(const Compiled *compiled, void *context)
 {
-    Collection *const c = context;
-    Profile *const p = c->profile;
+    Profile *const p = context;
     CodePlaces part = { .symbol = arena_printf(p->arena, "%s", compiled->plan->symbol) };
     const CudaArch arch = cuda_arch(p->request.build.target.gpu, p->request.build.device->arch);
     const kiln_status status = sass_places(p->arena, compiled, arch, &part.places);
@@ -142,12 +149,11 @@ static kiln_status collect_places(const Compiled *compiled, void *context)
 static void find_places(Profile *p)
 {
     BuildRequest request = p->request.build;
-    Collection c = { .profile = p };
     request.target.trace = false;
     request.target.places = true;
     request.bindings = p->open->check->build;
     request.n_bindings = p->open->check->n_build;
-    if (kernel_compile(&request, NULL, NULL, collect_places, &c))
+    if (kernel_compile(&request, NULL, NULL, collect_places, p))
         fprintf(stderr, "kiln: %s: lines are not known\n", kiln_error_message());
 }
 
@@ -165,7 +171,7 @@ void profile_ncu(Profile *p)
         fail_status(NULL);
         return;
     }
-    const char *const report = arena_printf(p->arena, "%s/report.ncu-rep", folder);
-    if (collect(p, ncu, folder, report) && read_pages(p, ncu, report)) find_places(p);
+    const char *const report = collect(p, ncu, folder, arena_printf(p->arena, "%s/report", folder));
+    if (report && read_pages(p, ncu, report)) find_places(p);
     folder_remove(folder);
 }

@@ -21,7 +21,7 @@ if "--import" not in arguments:
     command = arguments[next(i for i, a in enumerate(arguments) if a.startswith("/") and a != report):]
     print("==PROF== Connected to process 1")
     status = subprocess.run(command).returncode
-    with open(report, "w") as text:
+    with open(report + ".ncu-rep", "w") as text:
         text.write(os.environ["FAKE_NCU"])
     print("==PROF== Disconnected from process 1")
     sys.exit(status)
