@@ -223,6 +223,7 @@ int tool_explain(int argc, char **argv)
     ExplainOptions o = { .args = argv };
     const Option options[] = {
         TARGET_OPTIONS(o.target),
+        { "--trace", OPTION_FLAG, &o.target.trace, NULL, "CUDA: of the build that 'kiln profile' traces" },
         { "--cost", OPTION_FLAG, &o.cost, NULL, "only what it is expected to cost; makes no code" },
         { "--at", OPTION_TEXT, &o.at, "NAME=N,...",
           "estimate a launch of these shapes and scalars, with code for any" },

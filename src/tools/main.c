@@ -13,6 +13,7 @@ static const Command commands[] = {
     { "build",   tool_build,   "compile ahead of time, to C, a header or an object" },
     { "bench",   tool_bench,   "tables of times beside the ceilings and baselines of this machine" },
     { "tune",    tool_tune,    "find the build values with which a kernel is the fastest" },
+    { "profile", tool_profile, "show where the time of a kernel goes, by role and by line" },
     { "dump",    tool_dump,    "print what any stage of the compiler made" },
     { "explain", tool_explain, "say what was decided for a kernel, and why" },
     { "fmt",     tool_fmt,     "format .tile files" },

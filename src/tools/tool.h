@@ -29,6 +29,7 @@ int tool_cache(int argc, char **argv);
 int tool_list(int argc, char **argv);
 int tool_tune(int argc, char **argv);
 int tool_lsp(int argc, char **argv);
+int tool_profile(int argc, char **argv);
 
 // ---- notes.c
 typedef VEC(const char *) NoteTexts;
@@ -89,7 +90,7 @@ int compare_doubles(const void *a, const void *b); // for qsort
 typedef struct TargetOptions {
     const char *device, *isa;
     int64_t arch; // without a device: compile only
-    bool check;
+    bool check, trace; // trace: CUDA code that records when it waits
     Folders folders;
     const char *tuned, *tuned_for; // TUNED_OPTIONS
 } TargetOptions;

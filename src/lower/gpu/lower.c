@@ -9,6 +9,7 @@
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/explain/find_notes.h"
+#include "lower/gpu/decide/explain/trace.h"
 #include "lower/gpu/decide/pipeline/walk.h"
 #include "lower/gpu/decide/explain/work.h"
 #include "lower/gpu/facts/info.h"
@@ -173,6 +174,7 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     make_schedule_tables(lo);
     decide_roles(lo);
     if (lo->failed || !maps_suffice(lo)) return NULL;
+    decide_trace(lo);
     note_work(lo);
     explain(lo);
     const double seconds = explain_cost(lo, cost);

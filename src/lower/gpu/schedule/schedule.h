@@ -68,9 +68,20 @@ typedef struct ScheduleRole {
     int first_thread, threads;
     int group;     // of consumers that have roles of their own; -1: all of them are one role
     int registers; // of a thread (setmaxnreg); 0: as at launch
+    int trace;     // of a traced build: number of the event that names the role; else 0
     bool sets_own; // the role sets them itself; else all roles of consumers have the same, and set them together
     Action *body;
 } ScheduleRole;
+
+// ---- what a traced build records
+
+// A wait, or the steps of a loop. Steps hold what they contain, waits hold nothing. One of kind "role" says whose track it is.
+typedef struct TraceEvent {
+    const char *kind; // "full", "empty", "copies", "stores", "products", "barrier", "cluster"; "step", "tile"; "role"
+    const char *what; // "full slot of a b", "step of k"
+    const char *role; // of ScheduleRole
+    Span span;        // the statement that waits or has the steps; source NULL: none
+} TraceEvent;
 
 typedef struct Schedule {
     Arena *arena;
@@ -78,6 +89,7 @@ typedef struct Schedule {
     VEC(ScheduleTile *) tiles;
     VEC(ScheduleRing *) rings;
     VEC(ScheduleRole *) roles;
+    VEC(TraceEvent) trace; // Action.trace - 1 is the place of its event; empty: nothing is recorded
     int threads, shared_bytes, shared_limit; // of a CTA
     int register_limit;                      // of a multiprocessor, for each of the CTAs that it holds
     int launch_registers;                    // of a thread, where roles set none
