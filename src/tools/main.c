@@ -16,6 +16,7 @@ static const Command commands[] = {
     { "profile", tool_profile, "show where the time of a kernel goes, by role and by line" },
     { "dump",    tool_dump,    "print what any stage of the compiler made" },
     { "explain", tool_explain, "say what was decided for a kernel, and why" },
+    { "layout",  tool_layout,  "draw which thread, or which byte of shared memory, has which element" },
     { "fmt",     tool_fmt,     "format .tile files" },
     { "lsp",     tool_lsp,     "a language server, for editors" },
     { "list",    tool_list,    "list the kernels of the library" },

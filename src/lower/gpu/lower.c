@@ -177,8 +177,8 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     decide_trace(lo);
     note_work(lo);
     explain(lo);
-    const double seconds = explain_cost(lo, cost);
+    const Cost *const model = explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
-    if (unit) unit->expected_seconds = seconds;
+    if (unit && model) unit->cost = model, unit->expected_seconds = model->seconds;
     return lo->failed || kernel->diags->errors ? NULL : unit;
 }

@@ -19,6 +19,7 @@
 #ifndef KILN_LOWER_GPU_SCHEDULE_SCHEDULE_H
 #define KILN_LOWER_GPU_SCHEDULE_SCHEDULE_H
 
+#include "layout/layout.h"
 #include "lower/gpu/schedule/action.h"
 
 // ---- tables
@@ -35,16 +36,19 @@ typedef struct ScheduleTile {
     int rank;
     int64_t shape[MAX_RANK];
     const char *layout; // in words: "swizzle 128", "m64n128 accumulator"
+    const char *why;    // of a fragment in shared memory: the reason; NULL: none was needed
     // in registers
-    int registers; // of a thread, 32 bits each
+    int registers;          // of a thread, 32 bits each
+    const Layout *fragment; // which thread holds which element; NULL in schedules made by hand
     // in shared memory
-    int offset, bytes, slots; // of one slot; the tile takes bytes * slots from offset on
-    int ring;                 // that fills it; NO_RING: the consumers' threads do, between barriers
-    const TileOp *loop;       // several slots and no ring: slot = step of this source loop, modulo slots
-    TileOwner owner;          // who has a part of its own that nobody else touches
-    int parts, part_bytes;    // so many parts, of the warp groups, one after the other; 0: it is not divided
-    bool is_over;             // it may lie where other tiles do, while their contents are not needed
-    uint32_t groups;          // of consumers that hold it; 0: all
+    const SharedLayout *shared; // where an element lies; NULL: staging, scratch, schedules made by hand
+    int offset, bytes, slots;   // of one slot; the tile takes bytes * slots from offset on
+    int ring;                   // that fills it; NO_RING: the consumers' threads do, between barriers
+    const TileOp *loop;         // several slots and no ring: slot = step of this source loop, modulo slots
+    TileOwner owner;            // who has a part of its own that nobody else touches
+    int parts, part_bytes;      // so many parts, of the warp groups, one after the other; 0: it is not divided
+    bool is_over;               // it may lie where other tiles do, while their contents are not needed
+    uint32_t groups;            // of consumers that hold it; 0: all
 } ScheduleTile;
 
 typedef struct ScheduleRing {
