@@ -218,6 +218,12 @@ static const Row cuda_rows[] = {
 
 const Row *bench_rows(bool is_cpu, int *n)
 {
-    *n = is_cpu ? COUNT(cpu_rows) : COUNT(cuda_rows);
-    return is_cpu ? cpu_rows : cuda_rows;
+    static Row rows[COUNT(cuda_rows) + OPERATOR_ROWS_MAX];
+    int operators;
+    const Row *const more = operator_rows(is_cpu, &operators);
+    const int kernels = is_cpu ? COUNT(cpu_rows) : COUNT(cuda_rows);
+    memcpy(rows, is_cpu ? cpu_rows : cuda_rows, sizeof *rows * (size_t)kernels);
+    memcpy(rows + kernels, more, sizeof *rows * (size_t)operators);
+    *n = kernels + operators;
+    return rows;
 }
