@@ -123,5 +123,5 @@ int main(int argc, char **argv)
 }
 END_C
 timeout 100 cc -O2 -std=c11 -Iinclude /tmp/paged.c build-gpu/libkiln.so -Wl,-rpath,"$PWD/build-gpu" -o /tmp/paged_times || exit 1
-timeout 60 build-gpu/kiln run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
+timeout 60 build-gpu/kiln run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none SINK=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
 timeout 400 /tmp/paged_times

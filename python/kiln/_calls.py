@@ -29,16 +29,16 @@ STRUCTS = {
     "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
                                     "*sinks softcap:d",
     "kiln_attention_backward_args": "*q *k *v *out *lse *dout *dq *dk *dv ?causal ?deterministic scale:f workspace:p "
-                                    "workspace_bytes:z window:i *sinks *dsinks",
+                                    "workspace_bytes:z window:i *sinks *dsinks softcap:d",
     "kiln_attention_backward_varlen_args": "*q *k *v *q_offsets *k_offsets max_keys:i *out *lse *dout *dq *dk *dv ?causal "
                                            "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z window:i "
-                                           "*sinks *dsinks",
-    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z softcap:d",
+                                           "*sinks *dsinks softcap:d",
+    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z softcap:d *sinks",
     "kiln_masked_decode_args":
         "*q *k *v *cache *table *lengths *out rotary:r workspace:p workspace_bytes:z *scales *cache2 ring:i max_length:i splits:i "
         "*q_bias *k_bias *v_bias *qkv_scales type:e *tasks *key_factors *value_factors *positions *prefix_lengths "
         "?positions_after_prefix scale:f *slopes *bias *bucket_bias bucket_distance:i ?one_sided_buckets ?log_scaling "
-        "trained_length:i *finished ?cross beams:i *sources *prompt_lengths *out_scale",
+        "trained_length:i *finished ?cross beams:i *sources *prompt_lengths *out_scale *sinks",
     "kiln_paged_attention_args":
         "*q *k *v *table *lengths *q_offsets max_queries:i max_keys:i *out *lse ?causal window:i softcap:d *slopes *sinks "
         "*k_scales *v_scales splits:i scale:f workspace:p workspace_bytes:z",

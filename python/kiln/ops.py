@@ -260,17 +260,17 @@ def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Arra
 def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                        dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
                        window: int = 0, deterministic: bool = False, scale: Optional[float] = None,
-                       sinks: Optional[Array] = None, stream: Any = None) -> Tuple[Any, ...]:
+                       sinks: Optional[Array] = None, softcap: float = 0, stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention`, from its inputs, its out and lse, and the gradient dout of out, T [B][S][H][DV].
 
-    deterministic: the same bits every time, slower. causal, window, scale and sinks as in the forward call; capped scores have none.
+    deterministic: the same bits every time, slower. causal, window, scale, sinks and softcap as in the forward call.
     Returns (dq, dk, dv), of the shapes and types of q, k and v; those of k and v are summed over the query heads of a key head;
     with sinks (dq, dk, dv, dsinks), f32 [H].
     """
     call = Call("kiln_attention_backward", "kiln_attention_backward_args", q=q, k=k, v=v, out=out, lse=lse, dout=dout,
                 sinks=sinks)
     made = _gradients(call, dq, dk, dv, sinks)
-    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale)
+    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale, softcap=softcap)
     call.run(stream)
     return made
 
@@ -279,7 +279,7 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
                               out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                               dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
                               window: int = 0, deterministic: bool = False, max_queries: int = 0,
-                              scale: Optional[float] = None, sinks: Optional[Array] = None,
+                              scale: Optional[float] = None, sinks: Optional[Array] = None, softcap: float = 0,
                               stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention_varlen`. max_keys: keys of the longest sequence, or more; deterministic needs max_queries.
 
@@ -289,23 +289,24 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
                 q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout, sinks=sinks)
     made = _gradients(call, dq, dk, dv, sinks)
     call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, window=window, deterministic=deterministic,
-             scale=scale)
+             scale=scale, softcap=softcap)
     call.run(stream)
     return made
 
 
 def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
                      mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
-                     scale: Optional[float] = None, softcap: float = 0, return_lse: bool = False,
-                     stream: Any = None) -> Any:
+                     scale: Optional[float] = None, softcap: float = 0, sinks: Optional[Array] = None,
+                     return_lse: bool = False, stream: Any = None) -> Any:
     """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
 
     q         T [B][H][D], k T [B][S][HKV][D], v T [B][S][HKV][DV]
     mask      u8 [B][S][HKV]: 0 masks the key; lengths i32 [B]: how many of the S keys each request has; or None
-    splits    into how many parts the keys are split; 0: as many as fill the device; softcap as for `attention`
+    splits    into how many parts the keys are split; 0: as many as fill the device; softcap, sinks as for `attention`
     Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
     """
-    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths)
+    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths,
+                sinks=sinks)
     batch, heads = call.extents("q", 2)
     out = call.output("out", out, (batch, heads, call.extents("v", 4)[3]), call.type_of("q"))
     wanted = return_lse or lse is not None
@@ -348,7 +349,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
                   one_sided_buckets: bool = False, log_scaling: bool = False, trained_length: int = 0,
                   finished: Optional[Array] = None, cross: bool = False, beams: int = 0,
                   sources: Optional[Array] = None, prompt_lengths: Optional[Array] = None,
-                  out_scale: Optional[Array] = None, stream: Any = None) -> Any:
+                  out_scale: Optional[Array] = None, sinks: Optional[Array] = None, stream: Any = None) -> Any:
     """One decoding step of a layer: biases, rotary embedding, attention over a paged cache, and the new token appended to it.
 
     q         T or i8 [R][H][D], k and v [R][HKV][D]: the new tokens' projections, a row each
@@ -362,7 +363,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
                 q_bias=q_bias, k_bias=k_bias, v_bias=v_bias, qkv_scales=qkv_scales, tasks=tasks,
                 key_factors=key_factors, value_factors=value_factors, positions=positions,
                 prefix_lengths=prefix_lengths, slopes=slopes, bias=bias, bucket_bias=bucket_bias, finished=finished,
-                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale)
+                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale, sinks=sinks)
     for field, given in (("cache", cache), ("cache2", cache2), ("scales", scales)):
         if given is not None and cross:
             call.put(field, as_tensor(given))
