@@ -4,7 +4,7 @@
 # Runs in the root of the repository; some 6 minutes. Last: a table.
 set -u
 timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/paged_build.log 2>&1 || { tail -n 20 /tmp/paged_build.log; exit 1; }
-for f in kernels/attention/paged.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile; do
+for f in kernels/attention/paged.tile kernels/attention/paged_plan.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile; do
     timeout 300 build-gpu/kiln test --device=cuda:0 $f 2>&1 | grep -E 'FAIL|passed|WRONG' | tail -n 4
 done
 for t in paged attention nn; do
