@@ -22,24 +22,25 @@ import ctypes
 from ctypes import c_size_t
 from typing import Any, NamedTuple, Optional, Tuple
 
-from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruct, check_values, handle_of, type_name
+from ._calls import (Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, PagedPlanStruct, RotaryStruct, check_values, handle_of,
+                     type_name)
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
-__all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
+__all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
            "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
            "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
            "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
            "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
-           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "hadamard", "indexed_attention",
-           "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
+           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "hadamard", "index_append", "indexed_attention",
+           "indexed_attention_paged", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
            "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
            "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
            "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
            "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append",
-           "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample",
-           "softmax", "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
+           "paged_attention", "paged_plan", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding",
+           "sample", "softmax", "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
@@ -381,12 +382,44 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 
 # ---- paged caches of keys and values
 
+class PagedPlan:
+    """How the keys of a ragged batch are divided: made by `paged_plan` once a step, for every layer. It holds its memory."""
+
+    __slots__ = ("struct", "memory")
+
+    def __init__(self, struct: PagedPlanStruct, memory: Array):
+        self.struct = struct
+        self.memory = memory
+
+
+def paged_plan(lengths: Array, *, rows: int, heads: int, key_heads: int, size: int, value_size: int = 0,
+               eight_bit: bool = False, q_offsets: Optional[Array] = None, max_queries: int = 0, causal: bool = False,
+               window: int = 0, parts: int = 0, stream: Any = None) -> PagedPlan:
+    """The plan for `paged_attention`: the keys of the whole batch in parts of equal work.
+
+    lengths     i32 [B], q_offsets i32 [B + 1] or None, max_queries, causal, window: those of the calls
+    rows        TQ; heads H, key_heads HKV, size D, value_size DV, 0: D; eight_bit: the caches are e4m3
+    parts       0: as many as fill the device
+    """
+    call = Call("kiln_paged_plan_make", "kiln_paged_plan_args", lengths=lengths, q_offsets=q_offsets)
+    call.set(rows=rows, max_queries=max_queries, heads=heads, key_heads=key_heads, size=size, value_size=value_size,
+             eight_bit=eight_bit, causal=causal, window=window, parts=parts)
+    n, made = c_size_t(), PagedPlanStruct()
+    lib.kiln_paged_plan_size.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(c_size_t)]
+    check(lib.kiln_paged_plan_size(handle_of(call.first.device), ctypes.byref(call.args), ctypes.byref(n)))
+    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device, stream)
+    call.set(memory=address, memory_bytes=n_bytes)
+    call.run(stream, made)
+    return PagedPlan(made, owner)
+
+
 def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, out: Optional[Array] = None,
                     lse: Optional[Array] = None, *, q_offsets: Optional[Array] = None, max_queries: int = 0,
                     max_keys: int = 0, causal: bool = False, window: int = 0, softcap: float = 0,
                     slopes: Optional[Array] = None, sinks: Optional[Array] = None,
                     k_scales: Optional[Array] = None, v_scales: Optional[Array] = None, splits: int = 0,
-                    scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+                    scale: Optional[float] = None, plan: Optional[PagedPlan] = None, return_lse: bool = False,
+                    stream: Any = None) -> Any:
     """Attention over paged keys and values: decoding, drafts, prefill in chunks, batches of all in one call.
 
     q         bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1; q_offsets None: TQ / B rows each
@@ -397,6 +430,7 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
     slopes    f32 [H]: ALiBi; sinks f32 [H]: logits in the denominator of out alone; or None
     k_scales, v_scales: f32 [HKV], what keys and values of a head are multiplied by; None: 1
     splits    into how many shares the keys are split; 0: as many as fill the device
+    plan      of `paged_plan`, made for the same lengths, offsets, sizes and masks; None: none
     Returns out, as q [TQ][H][DV]; with return_lse (out, lse): f32 [TQ][H].
     """
     call = Call("kiln_paged_attention", "kiln_paged_attention_args", q=q, k=k, v=v, table=table, lengths=lengths,
@@ -408,6 +442,8 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
         lse = call.output("lse", lse, (rows, heads), "f32")
     call.set(max_queries=max_queries, max_keys=max_keys, causal=causal, window=window, softcap=softcap, splits=splits,
              scale=scale)
+    if plan is not None:
+        call.set(plan=ctypes.pointer(plan.struct))
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
@@ -975,6 +1011,47 @@ def indexed_attention(index_q: Array, index_k: Array, index_scales: Array, index
     call.set(topk=topk, scale=scale, base2=base2, rows=rows)
     call.run(stream)
     return (out, max_logits, lse) if return_lse else out
+
+
+def indexed_attention_paged(index_q: Array, index_k: Array, index_scales: Array, index_weights: Array, table: Array, lengths: Array,
+                            topk: int, out: Optional[Array] = None, lse: Optional[Array] = None, *, q: Optional[Array] = None,
+                            kv: Optional[Array] = None, q_offsets: Optional[Array] = None, sink: Optional[Array] = None,
+                            max_logits: Optional[Array] = None, indices: Optional[Array] = None, max_keys: int = 0,
+                            scale: Optional[float] = None, base2: bool = False, rows: int = 0, stream: Any = None) -> Any:
+    """The same over paged caches: request b has rows q_offsets[b] to q_offsets[b + 1] - 1, its last tokens; None: TQ / B rows each.
+
+    index_q   e4m3 [TQ][HI][DI], index_weights f32 [TQ][HI]
+    index_k   e4m3 [pages][page size][DI], index_scales f32 [pages][page size]: of one shape, or parts of packed pages
+    table     i32 [B][pages per request]; lengths i32 [B], the new tokens included; q_offsets i32 [B + 1]
+    q         bf16 [TQ][H][D], kv bf16 [pages][page size][D]; D is 576 or 512; without them the selection alone
+    max_keys  of the longest request, or more; 0: not known; rows: queries whose logits are in memory at a time
+    Returns (out, lse): bf16 [TQ][H][512], f32 [TQ][H]; without q indices, i32 [TQ][topk]: slots, page * (page size) + place, then -1.
+    """
+    call = Call("kiln_indexed_attention_paged", "kiln_indexed_attention_paged_args", index_q=index_q, index_k=index_k,
+                index_scales=index_scales, index_weights=index_weights, table=table, lengths=lengths, q_offsets=q_offsets, q=q, kv=kv,
+                sink=sink)
+    queries, heads = call.extents("index_q", 1)[0], call.extents("q", 2)[1]
+    if q is not None:
+        out = call.output("out", out, (queries, heads, 512), "bf16")
+        lse = call.output("lse", lse, (queries, heads), "f32")
+    if max_logits is not None:
+        call.output("max_logits", max_logits, (), None)
+    if indices is not None or q is None:
+        indices = call.output("indices", indices, (queries, topk), "i32")
+    call.set(topk=topk, max_keys=max_keys, scale=scale, base2=base2, rows=rows)
+    call.run(stream)
+    return indices if q is None else (out, lse)
+
+
+def index_append(keys: Array, slots: Array, index_k: Array, index_scales: Array, *, power_of_two: bool = False,
+                 stream: Any = None) -> Any:
+    """Writes new index keys, bf16 or f16 [N][DI], to their slots (`paged_slots`) as codes and a scale each. Returns (index_k,
+    index_scales), e4m3 [pages][page size][DI], f32 [pages][page size]."""
+    call = Call("kiln_index_append", "kiln_index_append_args", keys=keys, slots=slots)
+    call.inout("index_k", index_k), call.inout("index_scales", index_scales)
+    call.set(power_of_two=power_of_two)
+    call.run(stream)
+    return index_k, index_scales
 
 
 def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,

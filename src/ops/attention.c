@@ -429,12 +429,12 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            a->splits);
     if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s%-s",
-                         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                         (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap_binding(a->softcap, cap),
-                         LACKS(a->mask, "Mask"), LACKS(a->lengths, "LENGTH"), LACKS(a->sinks, "SINK"),
-                         LACKS(a->lse, "LSE"));
+    status =
+        call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s%-s",
+                    type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                    (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+                    ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap_binding(a->softcap, cap),
+                    LACKS(a->mask, "Mask"), LACKS(a->lengths, "LENGTH"), LACKS(a->sinks, "SINK"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));
