@@ -102,7 +102,7 @@ static void measure(Making *m)
     const BuildRequest *const build = &m->request->build;
     Choice choice = { 0 };
     Measurement measured = { 0 };
-    const CaseOptions options = { build->device, { .check = build->checked }, false, false };
+    const CaseOptions options = { .device = build->device, .build = { .check = build->checked } };
     if (case_choose(&choice, m->page->arena, build->program, build->name, text_cstr(&m->request->bindings)) >= 0)
         return;
     CaseBuild made = { .program = build->program,
