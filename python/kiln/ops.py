@@ -429,10 +429,10 @@ def paged_plan(lengths: Array, *, rows: int, heads: int, key_heads: int, size: i
     call = Call("kiln_paged_plan_make", "kiln_paged_plan_args", lengths=lengths, q_offsets=q_offsets)
     call.set(rows=rows, max_queries=max_queries, heads=heads, key_heads=key_heads, size=size, value_size=value_size,
              eight_bit=eight_bit, causal=causal, window=window, parts=parts)
-    n, made = c_size_t(), PagedPlanStruct()
+    n, made, first = c_size_t(), PagedPlanStruct(), as_tensor(lengths)
     lib.kiln_paged_plan_size.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(c_size_t)]
-    check(lib.kiln_paged_plan_size(handle_of(call.first.device), ctypes.byref(call.args), ctypes.byref(n)))
-    address, n_bytes, owner = workspace(call.first.framework, n.value, call.first.device, stream)
+    check(lib.kiln_paged_plan_size(handle_of(first.device), ctypes.byref(call.args), ctypes.byref(n)))
+    address, n_bytes, owner = workspace(first.framework, n.value, first.device, stream)
     call.set(memory=address, memory_bytes=n_bytes)
     call.run(stream, made)
     return PagedPlan(made, owner)
