@@ -22,23 +22,24 @@ import ctypes
 from ctypes import c_size_t
 from typing import Any, NamedTuple, Optional, Tuple
 
-from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruct, check_values, handle_of, type_name
+from ._calls import (Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, PagedPlanStruct, RotaryStruct, check_values, handle_of,
+                     type_name)
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
-__all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
+__all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
            "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
            "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
            "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
            "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
            "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard",
-           "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
+           "index_append", "indexed_attention", "indexed_attention_paged", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
            "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
            "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
            "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward",
            "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward",
-           "paged_append", "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm",
+           "paged_append", "paged_attention", "paged_plan", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm",
            "rotary_embedding", "sample", "softmax", "sparse24_pack", "topk", "topk_select", "vertical_slash",
            "vertical_slash_estimate"]
 
@@ -285,17 +286,17 @@ def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Arra
 def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                        dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
                        window: int = 0, deterministic: bool = False, scale: Optional[float] = None,
-                       sinks: Optional[Array] = None, stream: Any = None) -> Tuple[Any, ...]:
+                       sinks: Optional[Array] = None, softcap: float = 0, stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention`, from its inputs, its out and lse, and the gradient dout of out, T [B][S][H][DV].
 
-    deterministic: the same bits every time, slower. causal, window, scale and sinks as in the forward call; capped scores have none.
+    deterministic: the same bits every time, slower. causal, window, scale, sinks and softcap as in the forward call.
     Returns (dq, dk, dv), of the shapes and types of q, k and v; those of k and v are summed over the query heads of a key head;
     with sinks (dq, dk, dv, dsinks), f32 [H].
     """
     call = Call("kiln_attention_backward", "kiln_attention_backward_args", q=q, k=k, v=v, out=out, lse=lse, dout=dout,
                 sinks=sinks)
     made = _gradients(call, dq, dk, dv, sinks)
-    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale)
+    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale, softcap=softcap)
     call.run(stream)
     return made
 
@@ -304,7 +305,7 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
                               out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                               dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
                               window: int = 0, deterministic: bool = False, max_queries: int = 0,
-                              scale: Optional[float] = None, sinks: Optional[Array] = None,
+                              scale: Optional[float] = None, sinks: Optional[Array] = None, softcap: float = 0,
                               stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention_varlen`. max_keys: keys of the longest sequence, or more; deterministic needs max_queries.
 
@@ -314,23 +315,24 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
                 q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout, sinks=sinks)
     made = _gradients(call, dq, dk, dv, sinks)
     call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, window=window, deterministic=deterministic,
-             scale=scale)
+             scale=scale, softcap=softcap)
     call.run(stream)
     return made
 
 
 def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
                      mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
-                     scale: Optional[float] = None, softcap: float = 0, return_lse: bool = False,
-                     stream: Any = None) -> Any:
+                     scale: Optional[float] = None, softcap: float = 0, sinks: Optional[Array] = None,
+                     return_lse: bool = False, stream: Any = None) -> Any:
     """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
 
     q         T [B][H][D], k T [B][S][HKV][D], v T [B][S][HKV][DV]
     mask      u8 [B][S][HKV]: 0 masks the key; lengths i32 [B]: how many of the S keys each request has; or None
-    splits    into how many parts the keys are split; 0: as many as fill the device; softcap as for `attention`
+    splits    into how many parts the keys are split; 0: as many as fill the device; softcap, sinks as for `attention`
     Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
     """
-    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths)
+    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths,
+                sinks=sinks)
     batch, heads = call.extents("q", 2)
     out = call.output("out", out, (batch, heads, call.extents("v", 4)[3]), call.type_of("q"))
     wanted = return_lse or lse is not None
@@ -373,7 +375,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
                   one_sided_buckets: bool = False, log_scaling: bool = False, trained_length: int = 0,
                   finished: Optional[Array] = None, cross: bool = False, beams: int = 0,
                   sources: Optional[Array] = None, prompt_lengths: Optional[Array] = None,
-                  out_scale: Optional[Array] = None, stream: Any = None) -> Any:
+                  out_scale: Optional[Array] = None, sinks: Optional[Array] = None, stream: Any = None) -> Any:
     """One decoding step of a layer: biases, rotary embedding, attention over a paged cache, and the new token appended to it.
 
     q         T or i8 [R][H][D], k and v [R][HKV][D]: the new tokens' projections, a row each
@@ -387,7 +389,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
                 q_bias=q_bias, k_bias=k_bias, v_bias=v_bias, qkv_scales=qkv_scales, tasks=tasks,
                 key_factors=key_factors, value_factors=value_factors, positions=positions,
                 prefix_lengths=prefix_lengths, slopes=slopes, bias=bias, bucket_bias=bucket_bias, finished=finished,
-                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale)
+                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale, sinks=sinks)
     for field, given in (("cache", cache), ("cache2", cache2), ("scales", scales)):
         if given is not None and cross:
             call.put(field, as_tensor(given))
@@ -405,12 +407,44 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 
 # ---- paged caches of keys and values
 
+class PagedPlan:
+    """How the keys of a ragged batch are divided: made by `paged_plan` once a step, for every layer. It holds its memory."""
+
+    __slots__ = ("struct", "memory")
+
+    def __init__(self, struct: PagedPlanStruct, memory: Array):
+        self.struct = struct
+        self.memory = memory
+
+
+def paged_plan(lengths: Array, *, rows: int, heads: int, key_heads: int, size: int, value_size: int = 0,
+               eight_bit: bool = False, q_offsets: Optional[Array] = None, max_queries: int = 0, causal: bool = False,
+               window: int = 0, parts: int = 0, stream: Any = None) -> PagedPlan:
+    """The plan for `paged_attention`: the keys of the whole batch in parts of equal work.
+
+    lengths     i32 [B], q_offsets i32 [B + 1] or None, max_queries, causal, window: those of the calls
+    rows        TQ; heads H, key_heads HKV, size D, value_size DV, 0: D; eight_bit: the caches are e4m3
+    parts       0: as many as fill the device
+    """
+    call = Call("kiln_paged_plan_make", "kiln_paged_plan_args", lengths=lengths, q_offsets=q_offsets)
+    call.set(rows=rows, max_queries=max_queries, heads=heads, key_heads=key_heads, size=size, value_size=value_size,
+             eight_bit=eight_bit, causal=causal, window=window, parts=parts)
+    n, made, first = c_size_t(), PagedPlanStruct(), as_tensor(lengths)
+    lib.kiln_paged_plan_size.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(c_size_t)]
+    check(lib.kiln_paged_plan_size(handle_of(first.device), ctypes.byref(call.args), ctypes.byref(n)))
+    address, n_bytes, owner = workspace(first.framework, n.value, first.device, stream)
+    call.set(memory=address, memory_bytes=n_bytes)
+    call.run(stream, made)
+    return PagedPlan(made, owner)
+
+
 def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, out: Optional[Array] = None,
                     lse: Optional[Array] = None, *, q_offsets: Optional[Array] = None, max_queries: int = 0,
                     max_keys: int = 0, causal: bool = False, window: int = 0, softcap: float = 0,
                     slopes: Optional[Array] = None, sinks: Optional[Array] = None,
                     k_scales: Optional[Array] = None, v_scales: Optional[Array] = None, splits: int = 0,
-                    scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+                    scale: Optional[float] = None, plan: Optional[PagedPlan] = None, return_lse: bool = False,
+                    stream: Any = None) -> Any:
     """Attention over paged keys and values: decoding, drafts, prefill in chunks, batches of all in one call.
 
     q         bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1; q_offsets None: TQ / B rows each
@@ -421,6 +455,7 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
     slopes    f32 [H]: ALiBi; sinks f32 [H]: logits in the denominator of out alone; or None
     k_scales, v_scales: f32 [HKV], what keys and values of a head are multiplied by; None: 1
     splits    into how many shares the keys are split; 0: as many as fill the device
+    plan      of `paged_plan`, made for the same lengths, offsets, sizes and masks; None: none
     Returns out, as q [TQ][H][DV]; with return_lse (out, lse): f32 [TQ][H].
     """
     call = Call("kiln_paged_attention", "kiln_paged_attention_args", q=q, k=k, v=v, table=table, lengths=lengths,
@@ -432,6 +467,8 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
         lse = call.output("lse", lse, (rows, heads), "f32")
     call.set(max_queries=max_queries, max_keys=max_keys, causal=causal, window=window, softcap=softcap, splits=splits,
              scale=scale)
+    if plan is not None:
+        call.set(plan=ctypes.pointer(plan.struct))
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
@@ -999,6 +1036,47 @@ def indexed_attention(index_q: Array, index_k: Array, index_scales: Array, index
     call.set(topk=topk, scale=scale, base2=base2, rows=rows)
     call.run(stream)
     return (out, max_logits, lse) if return_lse else out
+
+
+def indexed_attention_paged(index_q: Array, index_k: Array, index_scales: Array, index_weights: Array, table: Array, lengths: Array,
+                            topk: int, out: Optional[Array] = None, lse: Optional[Array] = None, *, q: Optional[Array] = None,
+                            kv: Optional[Array] = None, q_offsets: Optional[Array] = None, sink: Optional[Array] = None,
+                            max_logits: Optional[Array] = None, indices: Optional[Array] = None, max_keys: int = 0,
+                            scale: Optional[float] = None, base2: bool = False, rows: int = 0, stream: Any = None) -> Any:
+    """The same over paged caches: request b has rows q_offsets[b] to q_offsets[b + 1] - 1, its last tokens; None: TQ / B rows each.
+
+    index_q   e4m3 [TQ][HI][DI], index_weights f32 [TQ][HI]
+    index_k   e4m3 [pages][page size][DI], index_scales f32 [pages][page size]: of one shape, or parts of packed pages
+    table     i32 [B][pages per request]; lengths i32 [B], the new tokens included; q_offsets i32 [B + 1]
+    q         bf16 [TQ][H][D], kv bf16 [pages][page size][D]; D is 576 or 512; without them the selection alone
+    max_keys  of the longest request, or more; 0: not known; rows: queries whose logits are in memory at a time
+    Returns (out, lse): bf16 [TQ][H][512], f32 [TQ][H]; without q indices, i32 [TQ][topk]: slots, page * (page size) + place, then -1.
+    """
+    call = Call("kiln_indexed_attention_paged", "kiln_indexed_attention_paged_args", index_q=index_q, index_k=index_k,
+                index_scales=index_scales, index_weights=index_weights, table=table, lengths=lengths, q_offsets=q_offsets, q=q, kv=kv,
+                sink=sink)
+    queries, heads = call.extents("index_q", 1)[0], call.extents("q", 2)[1]
+    if q is not None:
+        out = call.output("out", out, (queries, heads, 512), "bf16")
+        lse = call.output("lse", lse, (queries, heads), "f32")
+    if max_logits is not None:
+        call.output("max_logits", max_logits, (), None)
+    if indices is not None or q is None:
+        indices = call.output("indices", indices, (queries, topk), "i32")
+    call.set(topk=topk, max_keys=max_keys, scale=scale, base2=base2, rows=rows)
+    call.run(stream)
+    return indices if q is None else (out, lse)
+
+
+def index_append(keys: Array, slots: Array, index_k: Array, index_scales: Array, *, power_of_two: bool = False,
+                 stream: Any = None) -> Any:
+    """Writes new index keys, bf16 or f16 [N][DI], to their slots (`paged_slots`) as codes and a scale each. Returns (index_k,
+    index_scales), e4m3 [pages][page size][DI], f32 [pages][page size]."""
+    call = Call("kiln_index_append", "kiln_index_append_args", keys=keys, slots=slots)
+    call.inout("index_k", index_k), call.inout("index_scales", index_scales)
+    call.set(power_of_two=power_of_two)
+    call.run(stream)
+    return index_k, index_scales
 
 
 def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,

@@ -252,9 +252,20 @@ static kiln_status check_sinks(const Call *call, const kiln_tensor *sinks, const
                                          sinks ? "sinks" : "dsinks", sinks ? "dsinks" : "sinks");
 }
 
+// The binding of a cap, a constant of kernels: models have one.
+enum { CAP_BYTES = 32 };
+
+static const char *cap_binding(double softcap, char text[static CAP_BYTES])
+{
+    text[0] = 0;
+    if (softcap > 0) snprintf(text, CAP_BYTES, ", CAP=%.9g", (double)(float)softcap);
+    return text;
+}
+
 static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a)
 {
     double scale;
+    char cap[CAP_BYTES];
     enum { SINKS = 6, DSINKS = 10 };
     // clang-format off
     Want wants[] = {
@@ -275,17 +286,19 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     kiln_status status = check_sinks(call, a->sinks, a->dsinks);
     if (!status) status = call_check(call, wants, n, "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
+    if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
+    cap_binding(a->softcap, cap);
     if (a->sinks)
         status = call_kernel(call, "attention/sink.tile", "attention_sink_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, yes(a->deterministic));
+                             (int)a->window, yes(a->deterministic), cap);
     else
         status = call_kernel(call, "attention/backward.tile",
                              a->deterministic ? "attention_backward_exact" : "attention_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, cap);
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -311,6 +324,7 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a)
 {
     double scale;
+    char cap[CAP_BYTES];
     enum { SINKS = 6, DSINKS = 12 };
     // clang-format off
     Want wants[] = {
@@ -335,17 +349,19 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
+    if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
+    cap_binding(a->softcap, cap);
     if (a->sinks)
         status = call_kernel(call, "attention/sink.tile", "attention_sink_varlen_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, yes(a->deterministic));
+                             (int)a->window, yes(a->deterministic), cap);
     else
         status = call_kernel(call, "attention/backward_varlen.tile",
                              a->deterministic ? "attention_varlen_backward_exact" : "attention_varlen_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, cap);
     if (status) return status;
     if (a->deterministic || a->sinks) call_add(call, KILN_INT(a->deterministic ? a->max_queries : 0));
     call_add(call, KILN_INT(a->max_keys));
@@ -391,7 +407,7 @@ static int64_t choose_splits(const Call *call)
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
-    char cap[32] = ""; // a constant of the kernel: models have one
+    char cap[CAP_BYTES];
     // clang-format off
     const Want wants[] = {
         { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
@@ -399,6 +415,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
         { IN,           "v",       a->v,       0,             "V[B][S][HKV][DV]" },
         { IN_OPTIONAL,  "mask",    a->mask,    1 << KILN_U8,  "[B][S][HKV]" },
         { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "LENGTH[B]" },
+        { IN_OPTIONAL,  "sinks",   a->sinks,   1 << KILN_F32, "[H]" },
         { OUT,          "out",     a->out,     0,             "O[B][H][DV]" },
         { OUT_OPTIONAL, "lse",     a->lse,     1 << KILN_F32, "[B][H]" },
     };
@@ -412,12 +429,12 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            a->splits);
     if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    if (a->softcap > 0) snprintf(cap, sizeof cap, ", CAP=%.9g", (double)(float)a->softcap);
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s",
-                         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                         (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap, LACKS(a->mask, "Mask"),
-                         LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
+    status =
+        call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s%-s",
+                    type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                    (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+                    ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap_binding(a->softcap, cap),
+                    LACKS(a->mask, "Mask"), LACKS(a->lengths, "LENGTH"), LACKS(a->sinks, "SINK"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));

@@ -44,6 +44,7 @@ static void versions_agree(void **state)
 // ---- sizes of argument structs
 
 static kiln_mla_plan plan;
+static kiln_paged_plan paged_plan;
 static size_t bytes;
 
 // `call`, of `args`: a struct of its size and one that says nothing get as far as what is missing; others are refused by name.
@@ -85,6 +86,7 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_CALL(kiln_attention_decode_args, kiln_attention_decode);
     CHECK_CALL(kiln_masked_decode_args, kiln_masked_decode);
     CHECK_CALL(kiln_paged_attention_args, kiln_paged_attention);
+    CHECK_SIZES(kiln_paged_plan_args, "kiln_paged_plan_make", kiln_paged_plan_make(ops, NULL, &args, &paged_plan));
     CHECK_CALL(kiln_paged_slots_args, kiln_paged_slots);
     CHECK_CALL(kiln_paged_append_args, kiln_paged_append);
     CHECK_CALL(kiln_block_sparse_args, kiln_block_sparse);
@@ -101,6 +103,7 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_WORKSPACE(kiln_attention_decode_args, kiln_attention_decode_workspace_size);
     CHECK_WORKSPACE(kiln_masked_decode_args, kiln_masked_decode_workspace_size);
     CHECK_WORKSPACE(kiln_paged_attention_args, kiln_paged_attention_workspace_size);
+    CHECK_WORKSPACE(kiln_paged_plan_args, kiln_paged_plan_size);
 }
 
 static void sizes_of_latent_arguments(void **state)
@@ -120,6 +123,9 @@ static void sizes_of_latent_arguments(void **state)
     CHECK_CALL(kiln_topk_select_args, kiln_topk_select);
     CHECK_CALL(kiln_indexed_attention_args, kiln_indexed_attention);
     CHECK_WORKSPACE(kiln_indexed_attention_args, kiln_indexed_attention_workspace_size);
+    CHECK_CALL(kiln_indexed_attention_paged_args, kiln_indexed_attention_paged);
+    CHECK_WORKSPACE(kiln_indexed_attention_paged_args, kiln_indexed_attention_paged_workspace_size);
+    CHECK_CALL(kiln_index_append_args, kiln_index_append);
     CHECK_WORKSPACE(kiln_mla_decode_contiguous_args, kiln_mla_decode_contiguous_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_args, kiln_mla_decode_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse_workspace_size);
