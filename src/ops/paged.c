@@ -12,6 +12,7 @@ enum {
     FEW_ROWS = 16,  // of a tile: a request's queries times the heads of a group
     SOME_ROWS = 64,
     MANY_ROWS = 128, // where requests have several tiles
+    FEW_KEYS = 32,
     SPLITS_MAX = 65536,
     TABLE = 3, // places in the table of wants
     LENGTHS = 4,
@@ -66,19 +67,22 @@ typedef struct Tiles {
 } Tiles;
 
 // Wide heads leave registers for 128 rows only where nothing is added to scores and keys are fetched as boxes of their type;
-// where keys are converted, 64 of them are a step.
+// where keys are converted, 64 of them are a step, or 32 where slopes and windows take registers beside them.
 static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), page = call_extent(call, "page size");
     const int64_t rows = most_queries(call, a) * (call_extent(call, "H") / call_extent(call, "HKV"));
     const bool is_converted = a->k->type != a->q->type;
-    const bool is_plain = !a->slopes && !a->sinks && a->softcap == 0 && !is_converted && !a->k_scales && !a->v_scales &&
-                          (64 % page == 0 ? page >= 16 : page % 64 == 0);
+    const bool are_boxes = 64 % page == 0 ? page >= 16 : page % 64 == 0;
+    const bool is_plain =
+        !a->slopes && !a->sinks && a->softcap == 0 && !is_converted && !a->k_scales && !a->v_scales && are_boxes;
     Tiles t = { .rows = rows <= FEW_ROWS ? FEW_ROWS : SOME_ROWS, .keys = SPLITS_GPU_KEYS, .many = rows > SOME_ROWS };
     if (t.many && ((D <= 128 && DV <= 128) || is_plain)) {
         t.rows = MANY_ROWS;
         if (D + DV <= 320 && !is_converted) t.keys = 128;
     }
+    const bool is_crowded = t.rows == MANY_ROWS ? a->slopes && a->window : a->slopes || (a->window && !are_boxes);
+    if (is_converted && is_crowded && t.rows > FEW_ROWS) t.keys = FEW_KEYS;
     if (ops_on_cpu(call->ops)) { // whose products have as many rows as there are
         t.keys = SPLITS_CPU_KEYS;
         while (!t.many && t.rows > 1 && t.rows / 2 >= rows) t.rows /= 2;
