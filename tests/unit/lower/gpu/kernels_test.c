@@ -99,6 +99,7 @@ static const Case cases[] = {
       { "wgmma_64x128x16_bf16_rs_tb" }, NULL, true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 1), NONE("CACHE2"), NONE("SCALES2"), NONE("INDEX2"), NONE("LIMIT2"), NONE("SCALES") }, 6, 90,
       { "load_piece_ahead<4>(" }, NULL, true },
+    { "sparse/vertical_slash.tile", "vertical_slash", { INT("D", 256) }, 1, 90, { "wgmma_64x256x16_f16_rs_tb" }, NULL, true },
     { "norm/fused.tile", "norm", { TYPE("T", DTYPE_F16), TYPE("TY", DTYPE_E4M3), INT("CENTER", 1), INT("WIDTH", 8192), NONE("RES"), NONE("B") }, 6, 90,
       { "load_whole<16>" }, NULL, true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
