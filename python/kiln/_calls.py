@@ -102,6 +102,9 @@ STRUCTS = {
         "max_keys:i scale:f ?base2 rows:i workspace:p workspace_bytes:z",
     "kiln_index_append_args": "*keys *slots *index_k *index_scales ?power_of_two",
     "kiln_norm_args": "*x *residual *weight *bias *out *sum *out_scale eps:d",
+    "kiln_gated_norm_args": "*x *z *weight *out eps:d ?gate_first ?sigmoid",
+    "kiln_gated_norm_backward_args": "*x *z *weight *dout *dresidual *dx *dz *dweight eps:d ?gate_first ?sigmoid workspace:p "
+                                     "workspace_bytes:z",
     "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward",
     "kiln_activate_args": "*gate *up *out activation:e",
     "kiln_activate_backward_args": "*gate *up *dout *dgate *dup activation:e",
@@ -117,6 +120,9 @@ STRUCTS = {
                      "workspace_bytes:z",
     "kiln_gdn_backward_args": "*q *k *v *gates *beta *offsets *initial_states *dout *dfinal_states *dq *dk *dv *dgates *dbeta "
                               "*dinitial_states ?normalize scale:f workspace:p workspace_bytes:z",
+    "kiln_gdn_gates_args": "*a *b *a_log *dt_bias *gates *beta ?double_beta",
+    "kiln_gdn_gates_backward_args": "*a *b *a_log *dt_bias *dgates *dbeta *da *db *da_log *ddt_bias ?double_beta workspace:p "
+                                    "workspace_bytes:z",
     "kiln_gdn_step_args": "*q *k *v *gates *beta *from *to *states *out ?normalize scale:f",
     "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states *initial_keys *final_keys "
                                   "*norm ?normalize scale:f workspace:p workspace_bytes:z",
@@ -124,10 +130,10 @@ STRUCTS = {
                                            "*dfinal_states *dfinal_keys *dq *dk *dv *dgates *ddecay *dinitial_states "
                                            "*dinitial_keys scale:f workspace:p workspace_bytes:z",
     "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
-    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *out *final_states ?plain_dt workspace:p "
+    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *z *offsets *initial_states *out *ungated *final_states ?plain_dt workspace:p "
                         "workspace_bytes:z",
-    "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *dout *dfinal_states *dx *ddt *da *db "
-                                 "*dc *dskip *ddt_bias *dinitial_states ?plain_dt workspace:p workspace_bytes:z",
+    "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *z *ungated *offsets *initial_states *dout *dfinal_states *dx *ddt "
+                                 "*da *db *dc *dskip *ddt_bias *dz *dinitial_states ?plain_dt workspace:p workspace_bytes:z",
     "kiln_mamba2_step_args": "*x *dt *a *b *c *skip *dt_bias *z *from *to *states *out ?plain_dt",
     "kiln_causal_conv_args": "*x *filter *bias *offsets *initial_states *out *final_states activation:e",
     "kiln_causal_conv_backward_args": "*x *filter *bias *offsets *initial_states *dout *dfinal_states *dx *dfilter *dbias "

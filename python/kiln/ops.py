@@ -27,21 +27,22 @@ from ._calls import (Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, PagedPlanS
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
-__all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
-           "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
+__all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax",
+           "attention", "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
            "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
            "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
-           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
-           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard",
-           "index_append", "indexed_attention", "indexed_attention_paged", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
-           "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
-           "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
-           "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
-           "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward",
-           "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward",
-           "paged_append", "paged_attention", "paged_plan", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm",
-           "rotary_embedding", "sample", "softmax", "sparse24_pack", "topk", "topk_select", "vertical_slash",
-           "vertical_slash_estimate"]
+           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gated_norm",
+           "gated_norm_backward", "gdn_backward", "gdn_forward", "gdn_gates", "gdn_gates_backward", "gdn_step", "gemm",
+           "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard", "index_append", "indexed_attention",
+           "indexed_attention_paged", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm",
+           "linear_attention", "linear_attention_backward", "linear_attention_step", "mamba2_backward",
+           "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous",
+           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe",
+           "moe_permute", "moe_route", "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward",
+           "nsa_compressed_backward", "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward",
+           "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_plan", "paged_slots",
+           "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample", "softmax", "sparse24_pack",
+           "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
@@ -1207,6 +1208,42 @@ def gdn_backward(q: Array, k: Array, v: Array, gates: Array, beta: Array, dout: 
     return made
 
 
+def gdn_gates(a: Array, b: Array, a_log: Array, gates: Optional[Array] = None, beta: Optional[Array] = None, *,
+              dt_bias: Optional[Array] = None, double_beta: bool = False, type: Any = None,
+              stream: Any = None) -> Tuple[Any, Any]:
+    """What a layer of `gdn_forward` makes its gates from: -exp(a_log) softplus(a + dt_bias), and beta = sigmoid(b).
+
+    a         T [M][H], or with a gate for each channel [M][H][DK]; b T [M][H]
+    a_log     f32 [H]; dt_bias f32 [H] or [H][DK]; None: 0
+    double_beta beta is twice that; type: of beta: None: T, or "f32"
+    Returns (gates, beta): f32 of a's shape, [M][H].
+    """
+    call = Call("kiln_gdn_gates", "kiln_gdn_gates_args", a=a, b=b, a_log=a_log, dt_bias=dt_bias)
+    gates = call.output("gates", gates, call.tensors["a"].shape, "f32")
+    beta = call.output("beta", beta, call.tensors["b"].shape, type or call.type_of("a"))
+    call.set(double_beta=double_beta)
+    call.run(stream)
+    return gates, beta
+
+
+def gdn_gates_backward(a: Array, b: Array, a_log: Array, dgates: Array, dbeta: Array, da: Optional[Array] = None,
+                       db: Optional[Array] = None, da_log: Optional[Array] = None, ddt_bias: Optional[Array] = None, *,
+                       dt_bias: Optional[Array] = None, double_beta: bool = False,
+                       stream: Any = None) -> Tuple[Any, Any, Any, Any]:
+    """The gradients of `gdn_gates`, from its inputs and those of its outputs: (da, db, da_log, ddt_bias), of the shapes and types of
+    what they belong to; ddt_bias None without a dt_bias."""
+    call = Call("kiln_gdn_gates_backward", "kiln_gdn_gates_backward_args", a=a, b=b, a_log=a_log, dt_bias=dt_bias, dgates=dgates,
+                dbeta=dbeta)
+    of = call.type_of("a")
+    da, db = call.output("da", da, call.tensors["a"].shape, of), call.output("db", db, call.tensors["b"].shape, of)
+    da_log = call.output("da_log", da_log, call.tensors["a_log"].shape, "f32")
+    if dt_bias is not None:
+        ddt_bias = call.output("ddt_bias", ddt_bias, call.tensors["dt_bias"].shape, "f32")
+    call.set(double_beta=double_beta)
+    call.run(stream)
+    return da, db, da_log, ddt_bias
+
+
 def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Array, out: Optional[Array] = None, *,
              from_: Optional[Array] = None, to: Optional[Array] = None, normalize: bool = False,
              scale: Optional[float] = None, stream: Any = None) -> Any:
@@ -1298,24 +1335,26 @@ def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Opti
 
 def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optional[Array] = None,
                    final_states: Optional[Array] = None, *, skip: Optional[Array] = None,
-                   dt_bias: Optional[Array] = None, offsets: Optional[Array] = None,
-                   initial_states: Optional[Array] = None, plain_dt: bool = False,
+                   dt_bias: Optional[Array] = None, z: Optional[Array] = None, offsets: Optional[Array] = None,
+                   initial_states: Optional[Array] = None, ungated: Optional[Array] = None, plain_dt: bool = False,
                    return_states: bool = False, stream: Any = None) -> Any:
-    """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = X c + skip x.
+    """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = (X c + skip x) silu(z).
 
     x         T [B][S][H][P], dt T [B][S][H]; P is 16, 32, 64 or 128
     b, c      T [B][S][G][N]: of H / G heads each; N is a multiple of 16, and the header has what P * N may be
     a         f32 [H], below 0; skip, dt_bias f32 [H]; None: 0
+    z         T [B][S][H][P]; None: out is not multiplied. ungated, T [B][S][H][P], gets out without silu(z), for the gradients
     offsets   i32 [E + 1]: packed sequences, where B is 1; None: not, and E is B
     initial_states f32 or T [E][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
     Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [E][H][P][N].
     """
     call = Call("kiln_mamba2_forward", "kiln_mamba2_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
-                offsets=offsets, initial_states=initial_states)
+                z=z, offsets=offsets, initial_states=initial_states)
     batch, tokens, heads, size = call.extents("x", 4)
     out = call.output("out", out, (batch, tokens, heads, size), call.type_of("x"))
     shape = _sequences(call, offsets, batch), heads, size, call.extents("b", 4)[3]
     made = _with_states(call, out, final_states, shape, return_states)
+    _given(call, ungated=ungated)
     call.set(plain_dt=plain_dt)
     call.run(stream)
     return made
@@ -1324,20 +1363,22 @@ def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optio
 def mamba2_backward(x: Array, dt: Array, a: Array, b: Array, c: Array, dout: Array, dx: Optional[Array] = None,
                     ddt: Optional[Array] = None, da: Optional[Array] = None, db: Optional[Array] = None,
                     dc: Optional[Array] = None, *, skip: Optional[Array] = None, dt_bias: Optional[Array] = None,
-                    offsets: Optional[Array] = None, initial_states: Optional[Array] = None,
-                    dfinal_states: Optional[Array] = None, dskip: Optional[Array] = None,
-                    ddt_bias: Optional[Array] = None, dinitial_states: Optional[Array] = None, plain_dt: bool = False,
+                    z: Optional[Array] = None, ungated: Optional[Array] = None, offsets: Optional[Array] = None,
+                    initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None,
+                    dskip: Optional[Array] = None, ddt_bias: Optional[Array] = None, dz: Optional[Array] = None,
+                    dinitial_states: Optional[Array] = None, plain_dt: bool = False,
                     stream: Any = None) -> Tuple[Any, Any, Any, Any, Any]:
     """The gradients of `mamba2_forward`, from its inputs, dout, T [B][S][H][P], and the gradient of the final states.
 
-    dskip, ddt_bias, dinitial_states are written where they are given, of the shapes of what they belong to
+    z, ungated of a gated forward call; None: it was not
+    dskip, ddt_bias, dz, dinitial_states are written where they are given, of the shapes of what they belong to
     Returns (dx, ddt, da, db, dc), of the shapes and types of x, dt, a, b and c.
     """
     call = Call("kiln_mamba2_backward", "kiln_mamba2_backward_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
-                offsets=offsets, initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+                z=z, ungated=ungated, offsets=offsets, initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
     made = tuple(call.output("d" + field, given, call.tensors[field].shape, call.type_of(field))
                  for field, given in (("x", dx), ("dt", ddt), ("a", da), ("b", db), ("c", dc)))
-    _given(call, dskip=dskip, ddt_bias=ddt_bias, dinitial_states=dinitial_states)
+    _given(call, dskip=dskip, ddt_bias=ddt_bias, dz=dz, dinitial_states=dinitial_states)
     call.set(plain_dt=plain_dt)
     call.run(stream)
     return made
@@ -1467,6 +1508,40 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
                eps: float = 1e-5, type: Any = None, return_sum: bool = False, stream: Any = None) -> Any:
     """Layer norm of rows: (s - mean) / sqrt(variance + eps) * weight + bias of s = x + residual; all else as for `rms_norm`."""
     return _norm("kiln_layer_norm", x, out, residual, weight, bias, sum, out_scale, eps, type, return_sum, stream)
+
+
+def gated_norm(x: Array, z: Optional[Array] = None, weight: Optional[Array] = None, out: Optional[Array] = None, *,
+               eps: float = 1e-6, gate_first: bool = False, sigmoid: bool = False, stream: Any = None) -> Any:
+    """RMS norm of groups beside a gate: norm(x) * weight * silu(z), with gate_first norm(x * silu(z)) * weight.
+
+    x, z      T [M][G][N], N up to 8192, of f32 4096; z None: no gate; weight T [N], or [G][N]; None: 1
+    sigmoid   1 / (1 + exp(-z)) in place of silu(z)
+    Returns out, T [M][G][N].
+    """
+    call = Call("kiln_gated_norm", "kiln_gated_norm_args", x=x, z=z, weight=weight)
+    out = call.output("out", out, call.extents("x", 3), call.type_of("x"))
+    call.set(eps=eps, gate_first=gate_first, sigmoid=sigmoid)
+    call.run(stream)
+    return out
+
+
+def gated_norm_backward(x: Array, z: Optional[Array], weight: Optional[Array], dout: Array, dx: Optional[Array] = None,
+                        dz: Optional[Array] = None, dweight: Optional[Array] = None, *, dresidual: Optional[Array] = None,
+                        eps: float = 1e-6, gate_first: bool = False, sigmoid: bool = False,
+                        stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The gradients of `gated_norm`, without a z those of `rms_norm`: (dx, dz, dweight), of the shapes and types of what they
+    belong to; None for what there is not. dresidual, T [M][G][N], is added to dx."""
+    call = Call("kiln_gated_norm_backward", "kiln_gated_norm_backward_args", x=x, z=z, weight=weight, dout=dout,
+                dresidual=dresidual)
+    of = call.type_of("x")
+    dx = call.output("dx", dx, call.extents("x", 3), of)
+    if z is not None:
+        dz = call.output("dz", dz, call.extents("x", 3), of)
+    if weight is not None:
+        dweight = call.output("dweight", dweight, call.tensors["weight"].shape, of)
+    call.set(eps=eps, gate_first=gate_first, sigmoid=sigmoid)
+    call.run(stream)
+    return dx, dz, dweight
 
 
 def rotary_embedding(x: Array, positions: Array, *, rotary: Optional[Rotary] = None, trained_length: int = 0,

@@ -32,6 +32,14 @@ typedef struct PackedNames {
     const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
 } PackedNames;
 
+// Heads of f32 whose rows threads copy in uneven shares: registers hold tiles of half as many queries.
+static bool is_ragged_f32(const Call *call)
+{
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
+    return call->tensors[0]->type == KILN_F32 && !ops_on_cpu(call->ops) && (D % 32 != 0 || DV % 32 != 0) &&
+           (D > 64 || DV > 64);
+}
+
 // Of equal lengths where offsets have no names.
 static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
                                  const PackedNames *names)
@@ -61,11 +69,11 @@ static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_att
     if (!status) status = attention_softcap(call, a->softcap);
     if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
-    status = call_kernel(call, "attention/sink.tile", "attention_sink",
-                         "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s", type_of(call),
-                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                         (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
-                         LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"));
+    status = call_kernel(
+        call, "attention/sink.tile", "attention_sink", "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s%-s",
+        type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+        (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
+        LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"), packed && is_ragged_f32(call) ? ", BM=32" : "");
     if (!status && packed) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
     if (!status && packed) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;

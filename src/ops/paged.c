@@ -12,6 +12,7 @@ enum {
     FEW_ROWS = 16,  // of a tile: a request's queries times the heads of a group
     SOME_ROWS = 64,
     MANY_ROWS = 128, // where requests have several tiles
+    FEW_KEYS = 32,
     SPLITS_MAX = 65536,
     HEADS_MAX = 1 << 20,
     TABLE = 3, // places in the table of wants
@@ -105,9 +106,13 @@ static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
                .size = call_extent(call, "D"),
                .value_size = call_extent(call, "DV"),
                .is_converted = a->k->type != a->q->type };
-    w.is_plain = !a->slopes && !a->sinks && a->softcap == 0 && !w.is_converted && !a->k_scales && !a->v_scales &&
-                 (64 % page == 0 ? page >= 16 : page % 64 == 0);
-    return tiles_for(call->ops, &w);
+    const bool are_boxes = 64 % page == 0 ? page >= 16 : page % 64 == 0;
+    w.is_plain = !a->slopes && !a->sinks && a->softcap == 0 && !w.is_converted && !a->k_scales && !a->v_scales && are_boxes;
+    Tiles t = tiles_for(call->ops, &w);
+    // Slopes and windows take registers beside keys that are converted.
+    const bool is_crowded = t.rows == MANY_ROWS ? a->slopes && a->window : a->slopes || (a->window && !are_boxes);
+    if (w.is_converted && is_crowded && t.rows > FEW_ROWS && !ops_on_cpu(call->ops)) t.keys = FEW_KEYS;
+    return t;
 }
 
 // Shares of tiles of many rows are as large as what they save: these are divided only where processors would have none.

@@ -141,6 +141,9 @@ static void sizes_of_small_operators_arguments(void **state)
 {
     CHECK_CALL(kiln_norm_args, kiln_rms_norm);
     CHECK_CALL(kiln_norm_args, kiln_layer_norm);
+    CHECK_CALL(kiln_gated_norm_args, kiln_gated_norm);
+    CHECK_CALL(kiln_gated_norm_backward_args, kiln_gated_norm_backward);
+    CHECK_WORKSPACE(kiln_gated_norm_backward_args, kiln_gated_norm_backward_workspace_size);
     CHECK_CALL(kiln_rotary_embedding_args, kiln_rotary_embedding);
     CHECK_CALL(kiln_activate_args, kiln_activate);
     CHECK_CALL(kiln_activate_backward_args, kiln_activate_backward);
@@ -159,6 +162,9 @@ static void sizes_of_recurrent_arguments(void **state)
     CHECK_CALL(kiln_gdn_args, kiln_gdn_forward);
     CHECK_CALL(kiln_gdn_step_args, kiln_gdn_step);
     CHECK_CALL(kiln_gdn_backward_args, kiln_gdn_backward);
+    CHECK_CALL(kiln_gdn_gates_args, kiln_gdn_gates);
+    CHECK_CALL(kiln_gdn_gates_backward_args, kiln_gdn_gates_backward);
+    CHECK_WORKSPACE(kiln_gdn_gates_backward_args, kiln_gdn_gates_backward_workspace_size);
     CHECK_CALL(kiln_linear_attention_args, kiln_linear_attention_forward);
     CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
     CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);

@@ -727,6 +727,54 @@ impl Default for kiln_embedding_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_gated_norm_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub z: *const kiln_tensor,
+    pub weight: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub eps: f64,
+    pub gate_first: bool,
+    pub sigmoid: bool,
+}
+
+impl Default for kiln_gated_norm_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gated_norm_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub z: *const kiln_tensor,
+    pub weight: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dresidual: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub dz: *const kiln_tensor,
+    pub dweight: *const kiln_tensor,
+    pub eps: f64,
+    pub gate_first: bool,
+    pub sigmoid: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_gated_norm_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_gdn_args {
     pub struct_size: usize,
     pub q: *const kiln_tensor,
@@ -778,6 +826,54 @@ pub struct kiln_gdn_backward_args {
 }
 
 impl Default for kiln_gdn_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gdn_gates_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub a_log: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub beta: *const kiln_tensor,
+    pub double_beta: bool,
+}
+
+impl Default for kiln_gdn_gates_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gdn_gates_backward_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub a_log: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub dbeta: *const kiln_tensor,
+    pub da: *const kiln_tensor,
+    pub db: *const kiln_tensor,
+    pub da_log: *const kiln_tensor,
+    pub ddt_bias: *const kiln_tensor,
+    pub double_beta: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_gdn_gates_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1157,9 +1253,11 @@ pub struct kiln_mamba2_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub z: *const kiln_tensor,
     pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
+    pub ungated: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
     pub plain_dt: bool,
     pub workspace: *mut c_void,
@@ -1185,6 +1283,8 @@ pub struct kiln_mamba2_backward_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub z: *const kiln_tensor,
+    pub ungated: *const kiln_tensor,
     pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub dout: *const kiln_tensor,
@@ -1196,6 +1296,7 @@ pub struct kiln_mamba2_backward_args {
     pub dc: *const kiln_tensor,
     pub dskip: *const kiln_tensor,
     pub ddt_bias: *const kiln_tensor,
+    pub dz: *const kiln_tensor,
     pub dinitial_states: *const kiln_tensor,
     pub plain_dt: bool,
     pub workspace: *mut c_void,
@@ -2405,10 +2506,16 @@ extern "C" {
     pub fn kiln_event_record(event: *mut kiln_event, stream: *mut kiln_stream) -> kiln_status;
     pub fn kiln_event_wait(event: *mut kiln_event) -> kiln_status;
     pub fn kiln_free(device: *mut kiln_device, memory: *mut c_void);
+    pub fn kiln_gated_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gated_norm_args) -> kiln_status;
+    pub fn kiln_gated_norm_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gated_norm_backward_args) -> kiln_status;
+    pub fn kiln_gated_norm_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gated_norm_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_backward_args) -> kiln_status;
     pub fn kiln_gdn_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_args) -> kiln_status;
     pub fn kiln_gdn_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_gdn_gates(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_gates_args) -> kiln_status;
+    pub fn kiln_gdn_gates_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_gates_backward_args) -> kiln_status;
+    pub fn kiln_gdn_gates_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_gates_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_step_args) -> kiln_status;
     pub fn kiln_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gemm_args) -> kiln_status;
     pub fn kiln_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_gemm_args, bytes: *mut usize) -> kiln_status;

@@ -1107,6 +1107,88 @@ impl EmbeddingArgs<'_> {
     }
 }
 
+/// `kiln_gated_norm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GatedNormArgs<'a> {
+    /// `` in T [M][G][N], N from 1 to 8192; of f32 to 4096 ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [M][G][N]; NULL: no gate ``
+    pub z: Option<&'a Tensor>,
+    /// `` in T [N], or [G][N]; NULL: 1 ``
+    pub weight: Option<&'a Tensor>,
+    /// `` out T [M][G][N] ``
+    pub out: Option<&'a Tensor>,
+    /// `` at least 0, and finite ``
+    pub eps: f64,
+    /// `` x is multiplied by f(z), then normalised ``
+    pub gate_first: bool,
+    /// `` f(z) = 1 / (1 + exp(-z)) ``
+    pub sigmoid: bool,
+}
+
+impl GatedNormArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gated_norm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gated_norm_args {
+            struct_size: core::mem::size_of::<sys::kiln_gated_norm_args>(),
+            x: tensor(self.x, held),
+            z: tensor(self.z, held),
+            weight: tensor(self.weight, held),
+            out: tensor(self.out, held),
+            eps: self.eps,
+            gate_first: self.gate_first,
+            sigmoid: self.sigmoid,
+        }
+    }
+}
+
+/// `kiln_gated_norm_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GatedNormBackwardArgs<'a> {
+    /// `` in T [M][G][N], as in the forward call, as all down to weight ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [M][G][N]; NULL: no gate ``
+    pub z: Option<&'a Tensor>,
+    /// `` in T [N], or [G][N]; NULL: 1 ``
+    pub weight: Option<&'a Tensor>,
+    /// `` in T [M][G][N] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in T [M][G][N]; NULL: 0 ``
+    pub dresidual: Option<&'a Tensor>,
+    /// `` out T [M][G][N] ``
+    pub dx: Option<&'a Tensor>,
+    /// `` out T [M][G][N]; NULL: not wanted. Not without z ``
+    pub dz: Option<&'a Tensor>,
+    /// `` out T, of weight's shape; NULL: not wanted. Not without weight ``
+    pub dweight: Option<&'a Tensor>,
+    pub eps: f64,
+    pub gate_first: bool,
+    pub sigmoid: bool,
+}
+
+impl GatedNormBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gated_norm_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gated_norm_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_gated_norm_backward_args>(),
+            x: tensor(self.x, held),
+            z: tensor(self.z, held),
+            weight: tensor(self.weight, held),
+            dout: tensor(self.dout, held),
+            dresidual: tensor(self.dresidual, held),
+            dx: tensor(self.dx, held),
+            dz: tensor(self.dz, held),
+            dweight: tensor(self.dweight, held),
+            eps: self.eps,
+            gate_first: self.gate_first,
+            sigmoid: self.sigmoid,
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_gdn_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct GdnBackwardArgs<'a> {
@@ -1218,6 +1300,90 @@ impl GdnArgs<'_> {
             final_states: tensor(self.final_states, held),
             normalize: self.normalize,
             scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_gdn_gates_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnGatesArgs<'a> {
+    /// `` in T [M][H] or [M][H][DK], DK a multiple of 16 up to 256 ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [M][H] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in f32 [H] ``
+    pub a_log: Option<&'a Tensor>,
+    /// `` in f32 [H] or [H][DK]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` out f32, of a's shape ``
+    pub gates: Option<&'a Tensor>,
+    /// `` out T or f32 [M][H] ``
+    pub beta: Option<&'a Tensor>,
+    /// `` beta = 2 sigmoid(b): eigenvalues down to -1 ``
+    pub double_beta: bool,
+}
+
+impl GdnGatesArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_gates_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_gates_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_gates_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            a_log: tensor(self.a_log, held),
+            dt_bias: tensor(self.dt_bias, held),
+            gates: tensor(self.gates, held),
+            beta: tensor(self.beta, held),
+            double_beta: self.double_beta,
+        }
+    }
+}
+
+/// `kiln_gdn_gates_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnGatesBackwardArgs<'a> {
+    /// `` in T [M][H] or [M][H][DK], as in the forward call, as all down to dt_bias ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [M][H] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in f32 [H] ``
+    pub a_log: Option<&'a Tensor>,
+    /// `` in f32 [H] or [H][DK]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` in f32, of a's shape ``
+    pub dgates: Option<&'a Tensor>,
+    /// `` in T or f32 [M][H] ``
+    pub dbeta: Option<&'a Tensor>,
+    /// `` out T, of a's shape ``
+    pub da: Option<&'a Tensor>,
+    /// `` out T [M][H] ``
+    pub db: Option<&'a Tensor>,
+    /// `` out f32 [H] ``
+    pub da_log: Option<&'a Tensor>,
+    /// `` out f32 [H] or [H][DK]; NULL: not wanted ``
+    pub ddt_bias: Option<&'a Tensor>,
+    pub double_beta: bool,
+}
+
+impl GdnGatesBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_gates_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_gates_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_gates_backward_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            a_log: tensor(self.a_log, held),
+            dt_bias: tensor(self.dt_bias, held),
+            dgates: tensor(self.dgates, held),
+            dbeta: tensor(self.dbeta, held),
+            da: tensor(self.da, held),
+            db: tensor(self.db, held),
+            da_log: tensor(self.da_log, held),
+            ddt_bias: tensor(self.ddt_bias, held),
+            double_beta: self.double_beta,
             ..Default::default()
         }
     }
@@ -1942,6 +2108,10 @@ pub struct Mamba2BackwardArgs<'a> {
     pub skip: Option<&'a Tensor>,
     /// `` in f32 [H]; NULL: 0 ``
     pub dt_bias: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P]; NULL: 1 ``
+    pub z: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P], both or neither ``
+    pub ungated: Option<&'a Tensor>,
     /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
     pub offsets: Option<&'a Tensor>,
     /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
@@ -1964,6 +2134,8 @@ pub struct Mamba2BackwardArgs<'a> {
     pub dskip: Option<&'a Tensor>,
     /// `` out f32 [H]; NULL: not wanted ``
     pub ddt_bias: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P]; NULL: not wanted. Not without z ``
+    pub dz: Option<&'a Tensor>,
     /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
     pub dinitial_states: Option<&'a Tensor>,
     /// `` d = dt + dt_bias ``
@@ -1983,6 +2155,8 @@ impl Mamba2BackwardArgs<'_> {
             c: tensor(self.c, held),
             skip: tensor(self.skip, held),
             dt_bias: tensor(self.dt_bias, held),
+            z: tensor(self.z, held),
+            ungated: tensor(self.ungated, held),
             offsets: tensor(self.offsets, held),
             initial_states: tensor(self.initial_states, held),
             dout: tensor(self.dout, held),
@@ -1994,6 +2168,7 @@ impl Mamba2BackwardArgs<'_> {
             dc: tensor(self.dc, held),
             dskip: tensor(self.dskip, held),
             ddt_bias: tensor(self.ddt_bias, held),
+            dz: tensor(self.dz, held),
             dinitial_states: tensor(self.dinitial_states, held),
             plain_dt: self.plain_dt,
             ..Default::default()
@@ -2018,12 +2193,16 @@ pub struct Mamba2Args<'a> {
     pub skip: Option<&'a Tensor>,
     /// `` in f32 [H]; NULL: 0 ``
     pub dt_bias: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P]: out is multiplied by silu(z); NULL: 1 ``
+    pub z: Option<&'a Tensor>,
     /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
     pub offsets: Option<&'a Tensor>,
     /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
     pub initial_states: Option<&'a Tensor>,
     /// `` out T [B][S][H][P] ``
     pub out: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P]: out without silu(z), for the gradients; NULL: not wanted. Not without z ``
+    pub ungated: Option<&'a Tensor>,
     /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
     pub final_states: Option<&'a Tensor>,
     /// `` d = dt + dt_bias ``
@@ -2043,9 +2222,11 @@ impl Mamba2Args<'_> {
             c: tensor(self.c, held),
             skip: tensor(self.skip, held),
             dt_bias: tensor(self.dt_bias, held),
+            z: tensor(self.z, held),
             offsets: tensor(self.offsets, held),
             initial_states: tensor(self.initial_states, held),
             out: tensor(self.out, held),
+            ungated: tensor(self.ungated, held),
             final_states: tensor(self.final_states, held),
             plain_dt: self.plain_dt,
             ..Default::default()
@@ -3821,6 +4002,32 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_gated_norm`.
+    pub fn gated_norm(&self, stream: &Stream, args: &GatedNormArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gated_norm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gated_norm_backward`.
+    pub fn gated_norm_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GatedNormBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gated_norm_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gated_norm_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_gdn_backward`.
     pub fn gdn_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnBackwardArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -3849,6 +4056,32 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_gdn_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gdn_gates`.
+    pub fn gdn_gates(&self, stream: &Stream, args: &GdnGatesArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_gates(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gdn_gates_backward`.
+    pub fn gdn_gates_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnGatesBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gdn_gates_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_gates_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
