@@ -26,7 +26,7 @@ static const Kind kinds[] = {   // of kiln_matmul_NAME; `use`, `few`: the parts 
     { "e5m2",      DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
     { "e4m3_e5m2", DTYPE_E4M3, DTYPE_E5M2, DTYPE_F32, "E4M3_E5M2", NULL },
     { "e5m2_e4m3", DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, "E5M2_E4M3", NULL },
-    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", NULL },
+    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", "FEW_I8" },
     { "u8u8",      DTYPE_U8,   DTYPE_U8,   DTYPE_I32, "U8U8", NULL },
     { "i8u8",      DTYPE_I8,   DTYPE_U8,   DTYPE_I32, "I8U8", NULL },
     { "u8i8",      DTYPE_U8,   DTYPE_I8,   DTYPE_I32, "U8I8", NULL },
@@ -175,8 +175,8 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
 
 static DType operand_type(const Operand *o) { return o->type == DTYPE_NONE ? o->region.buffer->type : o->type; }
 
-// Whether b is better read where it lies (prelude/matmul_few.c). For bf16, tile registers and dot products of pairs
-// take up to 16 rows, where b lies as they need it.
+// Whether b is better read where it lies (prelude/matmul_few.c). For bf16 and i8, tile registers and dot products of
+// pairs and quads take up to 16 rows, where b lies as they need it.
 static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool a_transposed,
                    bool b_transposed)
 {
@@ -185,6 +185,9 @@ static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_
     if (bf16 && t->amx && b_transposed && n % 16 == 0 && k % 32 == 0) return true;
     if (bf16 && t->bf16 && !t->amx && !a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0))
         return true;
+    if (kind->a == DTYPE_I8)
+        return kind->few && t->vnni && t->isa == ISA_AVX512 && m <= (t->amx ? FEW_ROWS : 16) && !a_transposed &&
+               b_transposed && k % 64 == 0;
     return kind->few && m <= FEW_ROWS;
 }
 
