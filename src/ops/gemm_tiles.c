@@ -140,11 +140,24 @@ static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
     }
 }
 
-// A host reads B where it lies for up to 16 rows, in steps along K that are whole rows where these are a few pages, because
-// its fetching ahead follows long rows best. More rows share what is packed for them.
+// A host reads B where it lies for up to 16 rows, in steps along K that are whole rows where these are a few pages,
+// because its fetching ahead follows long rows best. More rows share what is packed for them: the more the better, as
+// long as tiles are in the second-level cache, and there are some for each processor.
 static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
 {
-    if (s->m > FEW_ON_CPU) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, false, 1, 0 };
+    if (s->m > FEW_ON_CPU) {
+        const int depth = is_wide               ? 128
+                          : s->type == KILN_F16 ? 256
+                          : s->type == KILN_I8  ? 1024
+                                                : 512; // f16 is packed as f32
+        GemmChoice many = { 256, 256, depth, 4, false, 1, 0 };
+        while (many.rows / 2 >= s->m) many.rows /= 2;
+        while (many.columns > 64 &&
+               s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
+                   2 * s->processors)
+            many.columns /= 2;
+        return many;
+    }
     GemmChoice few = { 1, 64, STEP_ON_CPU, 4, false, 1, 0 };
     while (few.rows < s->m) few.rows *= 2;
     for (int depth = STEP_ON_CPU; depth <= ROW_ON_CPU; depth += STEP_ON_CPU)
