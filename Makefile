@@ -3,7 +3,7 @@
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 
-.PHONY: all demo test test-gpu bench clean
+.PHONY: all demo test test-gpu bench site clean
 
 # The `kiln` command, the libraries and the examples.
 all:
@@ -24,6 +24,10 @@ test-gpu:
 
 bench: all
 	@$(BUILD)/kiln bench
+
+# The documentation as pages, in $(BUILD)/site. Needs Python; installs Sphinx in $(BUILD)/site-python if it is not here.
+site: all
+	@sh scripts/site.sh $(BUILD) --explain
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-gpu

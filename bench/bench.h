@@ -9,6 +9,7 @@
 //     machine.c    cold caches, copies, reading: what time and speed are measured with
 //     baseline.c   what a row is compared with
 //     compile.c    compile times of every kernel
+//     history.c    saved runs, read back; page.c, page_plot.c: the page that shows them
 //
 // What they stand on is src/tools; nothing there calls them but the table of commands.
 #ifndef KILN_BENCH_H

@@ -6,6 +6,9 @@
 // A GPU rests after each turn for as long as the turn took: the power limit acts some 20 ms after the load begins, on
 // whoever comes second, and large products then differed by 10% from run to run.
 #include "cliffs.h"
+#include "history.h"
+#include "base/memory.h"
+#include "toolchain/toolchain.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,7 +18,7 @@
 enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 200, LAUNCH_ROUNDS = 20 };
 
 typedef struct BenchOptions {
-    const char *device, *kernels, *beside, *save;
+    const char *device, *kernels, *beside, *save, *html, *history, *from;
     bool json, list, compile, cliffs;
     CliffOptions of_cliffs;
     int64_t seconds, row_limit, skip;
@@ -47,6 +50,9 @@ typedef struct Bench {
     bool any;          // something was written to json
     bool began;        // the JSON object
     int shown, wanted; // rows, for who interrupts
+    SavedRuns history; // of the page, read before anything is timed
+    char *text;        // the JSON object, where it is for the page alone
+    size_t n_text;
 } Bench;
 
 // ---- one row
@@ -237,6 +243,9 @@ static void save_result(Bench *b, const Result *r)
             ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"verdict\": \"%s\", \"baseline\": ", r->runs,
             r->registers, r->spill_bytes, verdict(r));
     print_json_text(b->json, r->baseline_name);
+    char target[32] = "";
+    if (r->row->target) print_target(target, sizeof target, r->row);
+    fprintf(b->json, ", \"target_text\": \"%s\", \"rate_of\": \"%s\"", target, r->by_memory ? "bytes" : "operations");
     // clang-format off
     const struct { const char *name; double value; } numbers[] = {
         { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
@@ -432,7 +441,8 @@ static int run_bench(Bench *b, kiln_device **device)
         b->began = true;
         fprintf(b->json, "{\"device\": ");
         print_json_text(b->json, kiln_device_describe(*device));
-        fprintf(b->json, ", \"rows\": [");
+        fprintf(b->json, ", \"version\": \"%s\", \"date\": \"%s\", \"rows\": [", KILN_VERSION,
+                saved_date(b->arena, time(NULL)));
     }
     output_release();
     if (b->options->compile) result = bench_compile(b->arena, *device, b->options->kernels, b->json);
@@ -443,26 +453,93 @@ static int run_bench(Bench *b, kiln_device **device)
     return result;
 }
 
+// ---- the page
+
+static int refuse_options(const BenchOptions *o)
+{
+    if (!o->html) return o->history || o->from ? fail_usage("--history and --from are of --html=FILE") : -1;
+    if (o->compile || o->cliffs || o->list) return fail_usage("--html shows the table of rows, and nothing else");
+    if (o->json && !o->save && !o->from) return fail_usage("--html beside --json needs --save=FILE");
+    return -1;
+}
+
+static int write_page(const BenchOptions *o, const SavedRun *run, const SavedRuns *history)
+{
+    SavedRuns earlier = *history;
+    FILE *const out = fopen(o->html, "w");
+    if (!out) return fail_usage("cannot write %s: %s", o->html, strerror(errno));
+    saved_runs_keep_earlier(&earlier, run);
+    const bool whole = bench_page_write(out, run, &earlier);
+    if ((ferror(out) | fclose(out)) != 0) return fail_usage("cannot write all of %s: %s", o->html, strerror(errno));
+    return whole ? -1 : EXIT_FAILED;
+}
+
+// Of what was saved at `path`, or is in memory.
+static int show_page(Arena *arena, const BenchOptions *o, const char *path, char *text, size_t n,
+                     const SavedRuns *history)
+{
+    SavedRun run;
+    if (!text) text = file_read(path, &n);
+    if (!text) return fail_usage("cannot read %s: %s", path, strerror(errno));
+    const bool ok = saved_run_parse(arena, path, text, n, "", &run);
+    memory_free(text);
+    return ok ? write_page(o, &run, history) : fail_usage("%s is no saved run", path);
+}
+
+static int show_saved(Arena *arena, const BenchOptions *o)
+{
+    SavedRuns runs = { 0 }, history = { 0 };
+    if (o->history && !saved_runs_read(arena, o->history, &history)) return EXIT_USAGE;
+    if (!saved_runs_read(arena, o->from, &runs)) return EXIT_USAGE;
+    if (runs.count == 0) return fail_usage("%s: no saved run", o->from);
+    const int result = write_page(o, &runs.items[runs.count - 1], o->history ? &history : &runs);
+    return result < 0 ? EXIT_OK : result;
+}
+
+// Where the JSON object goes. False: after a message.
+static bool open_json(Bench *b)
+{
+    const BenchOptions *const o = b->options;
+    if (o->save) b->json = fopen(o->save, "w");
+    else if (o->html) b->json = open_memstream(&b->text, &b->n_text);
+    if (b->json || !(o->save || o->html)) return true;
+    fail_usage("cannot write %s: %s", o->save ? o->save : o->html, strerror(errno));
+    return false;
+}
+
+static int close_json(Bench *b, int result)
+{
+    const BenchOptions *const o = b->options;
+    if (!o->save && !o->html) return result;
+    if ((ferror(b->json) | fclose(b->json)) != 0)
+        return fail_usage("cannot write all of %s: %s", o->save ? o->save : o->html, strerror(errno));
+    if (!o->html) return result;
+    const int shown = show_page(b->arena, o, o->save ? o->save : "the run", b->text, b->n_text, &b->history);
+    return shown < 0 ? result : shown;
+}
+
 static int bench(Arena *arena, void *context)
 {
     BenchOptions *const o = context;
     if (!o->kernels) o->kernels = kernels_folder(arena);
     Bench b = { .options = o, .arena = arena, .json = o->json ? stdout : NULL };
     kiln_device *device = NULL;
+    const int refused = refuse_options(o);
+    if (refused >= 0) return refused;
+    if (o->from) return show_saved(arena, o);
     if (o->cliffs) return bench_cliffs(arena, &o->of_cliffs);
     if (o->list) return list_rows(o);
     if (!o->compile && !any_wanted(o)) return fail_no_row(o);
+    if (o->history && !saved_runs_read(arena, o->history, &b.history)) return EXIT_USAGE;
     b.wanted = count_wanted(o, strncmp(o->device, "cpu", 3) == 0);
     on_interrupt(print_interrupted, &b); // before the device, which starts threads
     if (kiln_device_open(o->device, &device)) return fail_status(NULL);
-    if (o->save && !(b.json = fopen(o->save, "w"))) return fail_usage("cannot write %s: %s", o->save, strerror(errno));
+    if (!open_json(&b)) return EXIT_USAGE;
     if (o->beside && !baseline_start_process(o->beside)) return fail_usage("cannot start '%s'", o->beside);
     const int result = run_bench(&b, &device);
     baseline_end_process();
     kiln_device_close(device);
-    if (o->save && (ferror(b.json) | fclose(b.json)) != 0)
-        return fail_usage("cannot write all of %s: %s", o->save, strerror(errno));
-    return result;
+    return close_json(&b, result);
 }
 
 int tool_bench(int argc, char **argv)
@@ -495,6 +572,11 @@ int tool_bench(int argc, char **argv)
         { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows, or the rewritings" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },
         { "--save", OPTION_TEXT, &o.save, "FILE", "write the JSON object to FILE, besides the tables" },
+        { "--html", OPTION_TEXT, &o.html, "FILE", "write a page with plots of the rows to FILE, besides the tables" },
+        { "--history", OPTION_TEXT, &o.history, "PATH,...",
+          "of --html: earlier saved runs, files or folders, to compare with" },
+        { "--from", OPTION_TEXT, &o.from, "PATH,...",
+          "of --html: show the latest of these saved runs, and time nothing" },
     };
     const Usage usage = {
         "kiln bench [OPTION...] [NAME...]",
@@ -504,6 +586,7 @@ int tool_bench(int argc, char **argv)
         options, COUNT(options),
         "  kiln bench\n  kiln bench gemm\n  kiln bench --compile\n  kiln bench --cliffs --compile-only --arch=90 gemm\n"
         "  kiln bench --device=cuda:0 --beside='python3 bench/baselines.py' --save=result.json\n"
+        "  kiln bench --device=cuda:0 --save=runs/today.json --html=bench.html --history=runs\n"
     };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     o.of_cliffs.device = o.device;

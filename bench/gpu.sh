@@ -5,7 +5,7 @@
 #   bench/gpu.sh [FAMILY...]     of: gemm attention backward memory mla launch compile; default: all
 #
 # Results go to $OUT (default: build/bench), each row when it is there: gpu.md; gpu.json, a line for each family that
-# has ended; clocks.csv; errors.log. A row that takes longer than ROW_LIMIT seconds (60) or ends the program is left out,
+# has ended; gpu.html, a page of it beside the runs in HISTORY (files or folders, with commas between them); clocks.csv; errors.log. A row that takes longer than ROW_LIMIT seconds (60) or ends the program is left out,
 # one that faults says so, and the family goes on behind it; a family has LIMIT seconds (110), all of them TOTAL (540). The cache is a fresh one, so
 # that build times are cold. KILN: a command built elsewhere (scripts/gpu_kit.sh); else it is built in BUILD.
 cd "$(dirname "$0")/.." || exit 1
@@ -68,4 +68,5 @@ for family in ${*:-gemm attention backward memory mla launch compile}; do
     *)       measure "$family" --beside='python3 bench/baselines.py' "$family" ;;
     esac
 done
+"$KILN" bench --html="$OUT/gpu.html" --from="$OUT/gpu.json" ${HISTORY:+"--history=$HISTORY"} 2>> "$OUT/errors.log"
 cat "$OUT/gpu.md" "$OUT/errors.log"

@@ -3,8 +3,8 @@
 # setup.sh - install what building and testing need, or say the one line to type.
 # usage: setup.sh build | test
 #   build   a C compiler and cmake: without them it ends with 1
-#   test    cmocka as well; clang with its run-time libraries, and what builds and runs code for ARM, and python3 with NumPy,
-#           which tests use where they are there
+#   test    cmocka as well; clang with its run-time libraries, what builds and runs code for ARM, python3 with NumPy, and
+#           Chromium, which tests use where they are there
 set -u
 
 missing=
@@ -47,6 +47,12 @@ has_fuzzer() {
     return 1
 }
 
+has_browser() { # what tests/tools/browser.py looks for
+    [ -n "${CHROMIUM:-}" ] && return
+    for browser in chromium chromium-browser google-chrome chrome; do command -v "$browser" >/dev/null 2>&1 && return; done
+    return 1
+}
+
 need cc gcc libc6-dev
 need cmake cmake
 [ "${1:-build}" = test ] && need /usr/include/cmocka.h libcmocka-dev
@@ -80,6 +86,12 @@ if [ "${1:-build}" = test ]; then
         if ! may_install || ! install python3 python3-numpy 2>/dev/null; then
             echo "python3 with NumPy is not here: the test of the Python package skips; to have it, type:"
             echo "    sudo apt-get install -y python3 python3-numpy"
+        fi
+    fi
+    if ! has_browser; then
+        if ! may_install || ! install chromium 2>/dev/null; then
+            echo "Chromium is not here: the pages of 'kiln explain --html' are not looked at; to have it, type:"
+            echo "    sudo apt-get install -y chromium"
         fi
     fi
 fi

@@ -2,17 +2,9 @@
 # SPDX-License-Identifier: MIT
 # DeepSeek sparse attention and latent decoding over contiguous caches on a GPU: checks, then times. Runs in the root of the repository;
 # some 6 minutes with the build. Last: a table. DEVICE=cpu DIVIDE=32 BUILD=build: small, on a machine without a GPU.
-set -u
-device=${DEVICE:-cuda:0} build=${BUILD:-build-gpu} divide=${DIVIDE:-1}
-[ -n "${BUILD:-}" ] || timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/dsv_build.log 2>&1 || { tail -n 20 /tmp/dsv_build.log; exit 1; }
-if [ "$device" != cpu ]; then
-    for f in kernels/topk/indexer.tile kernels/topk/select.tile kernels/mla/prefill.tile kernels/mla/decode_contiguous.tile kernels/conv/conv2d.tile tests/language/run/shapes.tile; do
-        timeout 300 $build/kiln test --device=$device $f 2>&1 | grep -E 'FAIL|passed|WRONG' | tail -n 2
-    done
-    for t in deepseek mla_contiguous mla_decode mla_sparse graph decode nn refusal; do
-        echo "$t: $(KILN_TEST_DEVICE=$device timeout 250 $build/tests/ops_${t}_test 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 6 | tr '\n' ' ')"
-    done
-fi
+. bench/families/common.sh
+check_kernels kernels/topk/indexer.tile kernels/topk/select.tile kernels/mla/prefill.tile kernels/mla/decode_contiguous.tile kernels/conv/conv2d.tile tests/language/run/shapes.tile
+check_operators deepseek mla_contiguous mla_decode mla_sparse graph decode nn refusal
 cat >/tmp/dsv.c <<'END_C'
 #include <kiln/ops/deepseek.h>
 #include <kiln/ops/mla.h>
@@ -127,7 +119,7 @@ int main(int argc, char **argv)
     return 0;
 }
 END_C
-cc -std=c11 -O2 -Iinclude /tmp/dsv.c $build/libkiln.so -Wl,-rpath,"$PWD/$build" -lm -o /tmp/dsv || exit 1
+compile_times dsv
 timeout 400 /tmp/dsv $device $divide
 [ "$device" = cpu ] || timeout 200 python3 - <<'END_PY'
 import torch

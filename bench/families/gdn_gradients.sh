@@ -2,20 +2,16 @@
 # SPDX-License-Identifier: MIT
 # Gradients of the gated delta net and of the causal convolution on a GPU: their checks, the example, and times of the kernels and
 # calls beside the forward pass. Runs in the root of the repository; some 6 minutes. Last: a table of time, bytes that have to be moved, TB/s.
-set -u
-timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/gdn_build.log 2>&1 || { tail -n 20 /tmp/gdn_build.log; exit 1; }
-k=build-gpu/kiln
-timeout 200 $k test --device=cuda:0 kernels/linear/gdn_backward.tile 2>&1 | grep -E 'FAIL|passed|WRONG' | head -n 20
-for f in kda kda_backward; do timeout 200 $k test --device=cuda:0 kernels/linear/$f.tile 2>&1 | grep -E "FAIL|passed|WRONG" | head -n 20; done
-KILN_TEST_DEVICE=cuda:0 timeout 200 build-gpu/tests/ops_kda_test 2>&1 | grep -E "FAILED|PASSED|ERROR"
-timeout 200 $k test --device=cuda:0 --filter=backward kernels/linear/causal_conv.tile 2>&1 | grep -E 'FAIL|passed|WRONG' | head -n 20
-KILN_TEST_DEVICE=cuda:0 timeout 200 build-gpu/tests/ops_gdn_backward_test 2>&1 | grep -E 'FAILED|PASSED|Error|ERROR' | head -n 20
-timeout 120 build-gpu/examples/example_train_gdn cuda:0 2>&1 | tail -n 4
+. bench/families/common.sh
+check_kernels kernels/linear/gdn_backward.tile kernels/linear/kda.tile kernels/linear/kda_backward.tile
+check_kernels --filter=backward kernels/linear/causal_conv.tile
+check_operators kda gdn_backward
+checks && timeout 120 "$build/examples/example_train_gdn" "$device" 2>&1 | tail -n 4
 
 : >/tmp/gdn.table
 row() { # row NAME FILE KERNEL ARGUMENT...
     name=$1; shift
-    json=$(timeout 60 $k run --device=cuda:0 --json --seconds=0.2 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/gdn.error)
+    json=$(timeout 60 "$build/kiln" run --device="$device" --json --seconds=0.2 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/gdn.error)
     python3 - "$name" "$json" >>/tmp/gdn.table <<'END' || { echo "not timed: $name: $(tail -n 1 /tmp/gdn.error)"; }
 import json, sys
 r = json.loads(sys.argv[2])

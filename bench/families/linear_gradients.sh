@@ -2,17 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Linear attention, retention and Mamba-2, forward and backward, on a GPU: checks, then times beside the least time for their bytes.
 # Runs in the root of the repository; some 6 minutes with the build. Last: a table. DEVICE=cpu DIVIDE=32 BUILD=build: small, without a GPU.
-set -u
-device=${DEVICE:-cuda:0} build=${BUILD:-build-gpu} divide=${DIVIDE:-1}
-[ -n "${BUILD:-}" ] || timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/lin_build.log 2>&1 || { tail -n 20 /tmp/lin_build.log; exit 1; }
-if [ "$device" != cpu ]; then
-    for f in linear_attention linear_attention_backward mamba2 mamba2_backward; do
-        timeout 300 $build/kiln test --device=$device kernels/linear/$f.tile 2>&1 | grep -E 'FAIL|passed|differ' | tail -n 4
-    done
-    for t in recurrent recurrent_backward; do
-        echo "$t: $(KILN_TEST_LONG=1 KILN_TEST_DEVICE=$device timeout 300 $build/tests/ops_${t}_test 2>&1 | grep -E 'FAILED|PASSED|ERROR|differ' | head -n 6 | tr '\n' ' ')"
-    done
-fi
+. bench/families/common.sh
+check_kernels kernels/linear/linear_attention.tile kernels/linear/linear_attention_backward.tile kernels/linear/mamba2.tile kernels/linear/mamba2_backward.tile
+KILN_TEST_LONG=1 check_operators recurrent recurrent_backward
 cat >/tmp/lin.c <<'END_C'
 #include <kiln/ops/recurrent.h>
 #include <stdio.h>
@@ -92,8 +84,8 @@ int main(int argc, char **argv)
     return 0;
 }
 END_C
-cc -O1 -o /tmp/lin_times /tmp/lin.c -I include -L $build -lkiln -Wl,-rpath,"$(cd $build && pwd)" || exit 1
-timeout 400 /tmp/lin_times "$device" "$divide"
+compile_times lin
+timeout 400 /tmp/lin "$device" "$divide"
 # fla, if it is there: the same shapes, forward and backward together
 [ "$device" = cpu ] || timeout 200 python3 - <<'END_PY' 2>/dev/null || echo "no fla here"
 import torch

@@ -2,12 +2,9 @@
 # SPDX-License-Identifier: MIT
 # FlashMLA's second cache format, natural logarithms and loose index tensors on a GPU: checks, then times of sparse decode.
 # Runs in the root of the repository; some 8 minutes. Last: a table.
-set -u
-timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/flashmla_build.log 2>&1 || { tail -n 20 /tmp/flashmla_build.log; exit 1; }
-timeout 400 build-gpu/kiln test --device=cuda:0 kernels/mla 2>&1 | grep -E 'FAIL|passed|WRONG' | head -n 20
-for t in mla_cache mla_sparse mla_decode strided refusal far warm graph attention not_finite handle; do
-    echo "$t: $(KILN_TEST_DEVICE=cuda:0 timeout 200 build-gpu/tests/ops_${t}_test 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 6 | tr '\n' ' ')"
-done
+. bench/families/common.sh
+check_kernels kernels/mla
+check_operators mla_cache mla_sparse mla_decode strided refusal far warm graph attention not_finite handle
 cat >/tmp/flashmla.c <<'END'
 #include <kiln/ops/mla.h>
 #include <stdio.h>
@@ -83,4 +80,5 @@ int main(void)
     return 0;
 }
 END
-timeout 100 cc -O2 -std=c11 -Iinclude /tmp/flashmla.c build-gpu/libkiln.so -Wl,-rpath,"$PWD/build-gpu" -o /tmp/flashmla_times && timeout 400 /tmp/flashmla_times
+compile_times flashmla
+timeout 400 /tmp/flashmla

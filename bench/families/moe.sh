@@ -2,19 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Mixtures of experts, grouped products, sampling on a GPU: correctness of the kernels, then times beside PyTorch
 # (torch._grouped_mm, torch.topk, multinomial) and triton-kernels where they are there. Runs in the root of the repository.
-set -u
-build=${BUILD:-build}
-export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-16}
-timeout 900 sh scripts/build.sh $build ${JOBS:-16} | tail -2 || exit 1
-timeout 300 $build/kiln test --device=cuda:0 kernels/moe kernels/topk/sample.tile kernels/topk/rows.tile kernels/gemm/block_sparse.tile 2>&1 | tail -12
-for t in moe sampling block_sparse; do
-    [ -x $build/tests/ops_${t}_test ] && KILN_TEST_DEVICE=cuda:0 timeout 300 $build/tests/ops_${t}_test 2>&1 | tail -4
-done
-python=${KILN_PYTHON:-python3}
-timeout 120 $python -m pip install -q triton-kernels >/dev/null 2>&1 || echo "no triton-kernels from PyPI"
+. bench/families/common.sh
+check_kernels kernels/moe kernels/topk/sample.tile kernels/topk/rows.tile kernels/gemm/block_sparse.tile
+check_operators moe sampling block_sparse
 cat >/tmp/moe_bench.py <<'PY'
 import sys, torch, math
-sys.path.insert(0, "python")
 import kiln
 from kiln import ops
 torch.manual_seed(1)
@@ -161,4 +153,4 @@ for B, V in ((1, 128256), (64, 128256), (256, 151936)):
     say(" topk 50", "%d x %d" % (B, V), "%.1f" % (t * 1e3) if t else "-", "%.1f" % (o * 1e3) if o else "-")
 print("\n==== summary"); print("\n".join(rows))
 PY
-KILN_LIBRARY=$PWD/$build/libkiln.so timeout 1500 $python /tmp/moe_bench.py 2>&1 | tail -150
+timeout 1500 $python /tmp/moe_bench.py 2>&1 | tail -150

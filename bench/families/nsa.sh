@@ -3,17 +3,9 @@
 # Native sparse attention on a GPU: checks, then times beside fla-core's Triton kernels. Runs in the root of the repository; 8 to 10 minutes.
 # fla-core 0.6.0 and einops are looked for in .gpu/fla (pip install --target). Without them: Kiln's times alone.
 #   sh nsa.sh [PART...]    check: kernels and operators; bench: the table. Without parts both.
-set -u
-parts=${*:-check bench}
-timeout 400 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/nsa_build.log 2>&1 || { tail -n 20 /tmp/nsa_build.log; exit 1; }
-KILN_LIBRARY=$PWD/build-gpu/libkiln.so PYTHONPATH=$PWD/python:$PWD/.gpu/fla; export KILN_LIBRARY PYTHONPATH
-case $parts in *check*)
-    for f in kernels/nsa/*.tile; do
-        timeout 100 build-gpu/kiln test --device=cuda:0 --quick $f 2>&1 | grep -E 'FAIL|passed|WRONG' | tail -n 3
-    done
-    echo "ops_nsa: $(KILN_TEST_DEVICE=cuda:0 timeout 100 build-gpu/tests/ops_nsa_test 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 6 | tr '\n' ' ')"
-esac
-case $parts in *bench*) ;; *) exit 0 ;; esac
+. bench/families/common.sh
+check_kernels --quick kernels/nsa
+check_operators nsa
 cat >/tmp/nsa_bench.py <<'END_PY'
 import sys, time, torch
 from kiln import ops

@@ -2,14 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Attention over paged caches on a GPU: checks, then times beside the contiguous calls of the same shapes.
 # Runs in the root of the repository; some 6 minutes. Last: a table.
-set -u
-timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/paged_build.log 2>&1 || { tail -n 20 /tmp/paged_build.log; exit 1; }
-for f in kernels/attention/paged.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile; do
-    timeout 300 build-gpu/kiln test --device=cuda:0 $f 2>&1 | grep -E 'FAIL|passed|WRONG' | tail -n 4
-done
-for t in paged attention nn; do
-    echo "$t: $(KILN_TEST_DEVICE=cuda:0 timeout 200 build-gpu/tests/ops_${t}_test 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 6 | tr '\n' ' ')"
-done
+. bench/families/common.sh
+check_kernels kernels/attention/paged.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile
+check_operators paged attention nn
 cat >/tmp/paged.c <<'END_C'
 #include <kiln/ops/attention.h>
 #include <kiln/ops/paged.h>
@@ -122,6 +117,6 @@ int main(int argc, char **argv)
     return 0;
 }
 END_C
-timeout 100 cc -O2 -std=c11 -Iinclude /tmp/paged.c build-gpu/libkiln.so -Wl,-rpath,"$PWD/build-gpu" -o /tmp/paged_times || exit 1
-timeout 60 build-gpu/kiln run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
-timeout 400 /tmp/paged_times
+compile_times paged
+timeout 60 "$build/kiln" run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
+timeout 400 /tmp/paged

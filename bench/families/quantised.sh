@@ -2,19 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Quantised products on a GPU: checks, then times beside cuBLAS bf16 (torch.mm) and gemlite (PyPI, Triton) where it is there.
 # Runs in the root of the repository; about 8 minutes with the build. Last: a table. The ratio is of the rival's time to ours.
-set -u
-build=${BUILD:-build-gpu}
-[ -n "${BUILD:-}" ] || timeout 900 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/quant_build.log 2>&1 || { tail -n 20 /tmp/quant_build.log; exit 1; }
-for f in kernels/quant tests/language/run/packed_products.tile tests/language/run/packed.tile kernels/mla/decode_fp8.tile; do
-    timeout 300 $build/kiln test --device=cuda:0 $f 2>&1 | grep -E 'FAIL|passed' | tail -n 4
-done
-KILN_TEST_DEVICE=cuda:0 timeout 250 $build/tests/ops_quant_test 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 8
-python=${KILN_PYTHON:-python3}
-timeout 180 $python -m pip install -q gemlite >/tmp/quant_pip.log 2>&1 || echo "no gemlite from PyPI"
+. bench/families/common.sh
+check_kernels kernels/quant tests/language/run/packed_products.tile tests/language/run/packed.tile kernels/mla/decode_fp8.tile
+check_operators quant
 cat >/tmp/quant_bench.py <<'PY'
 import os, sys, torch
-sys.path.insert(0, "python")
-os.environ.setdefault("KILN_LIBRARY", os.path.join(os.getcwd(), os.environ["QUANT_BUILD"], "libkiln.so"))
 import kiln
 from kiln import ops
 torch.manual_seed(1)
@@ -128,8 +120,8 @@ for fmt in ("w8a8", "w4a8", "w2a8"):
         say(fmt, m, n, k, ms(mine), "%.0f" % (2 * m * n * k / mine / 1e9) if mine else "-", ms(blas), "%.0f" % (2 * m * n * k / blas / 1e9) if blas else "-")
 print("\n".join(["", "----"] + rows))
 PY
-QUANT_BUILD=$build timeout 1200 $python /tmp/quant_bench.py 2>&1 | grep -v Warning
+timeout 1200 $python /tmp/quant_bench.py 2>&1 | grep -v Warning
 # tiles by hand: the cost model's choices beside each other
 for bm in 64 128 256; do for m in 16 64 256 1024 4096; do
-    echo "BM=$bm M=$m: $(timeout 100 $build/kiln run --device=cuda:0 --no-check --seconds=1 kernels/quant/weights.tile quant_matmul BM=$bm Z=none MINIMA=none BIAS=none SPLIT=false parts=1 M=$m N=4096 K=4096 KB=32 2>&1 | grep -E ' time ' | head -n 1)"
+    echo "BM=$bm M=$m: $(timeout 100 "$build/kiln" run --device="$device" --no-check --seconds=1 kernels/quant/weights.tile quant_matmul BM=$bm Z=none MINIMA=none BIAS=none SPLIT=false parts=1 M=$m N=4096 K=4096 KB=32 2>&1 | grep -E ' time ' | head -n 1)"
 done; done

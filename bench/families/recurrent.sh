@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: MIT
 # Layers with a state on a GPU: their checks, and the times of kernels and calls. Runs in the root of the repository; some 8 minutes.
 # Last: a table of time, bytes that have to be moved, and the share of 4.0 TB/s (H200; H100: 3.0) that this is.
-set -u
-timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/recurrent_build.log 2>&1 || { tail -n 20 /tmp/recurrent_build.log; exit 1; }
-k=build-gpu/kiln
-timeout 300 $k test --device=cuda:0 kernels/linear 2>&1 | grep -E 'FAIL|passed|WRONG' | head -n 20
-KILN_TEST_DEVICE=cuda:0 timeout 300 build-gpu/tests/ops_recurrent_test 2>&1 | grep -E 'FAILED|PASSED|Error|ERROR' | head -n 20
+. bench/families/common.sh
+check_kernels kernels/linear
+check_operators recurrent
 
 : >/tmp/recurrent.table
 row() { # row NAME FILE KERNEL ARGUMENT...
     name=$1; shift
-    json=$(timeout 60 $k run --device=cuda:0 --json --seconds=0.2 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/recurrent.error)
+    json=$(timeout 60 "$build/kiln" run --device="$device" --json --seconds=0.2 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/recurrent.error)
     python3 - "$name" "$json" >>/tmp/recurrent.table <<'END' || { echo "not timed: $name: $(tail -n 1 /tmp/recurrent.error)"; }
 import json, sys
 r = json.loads(sys.argv[2])

@@ -3,17 +3,9 @@
 # Block-sparse and vertical-slash attention, sinks on a GPU: checks, then times beside figures of TileLang 0.1.15 (cold
 # L2, medians of 12, as there). Runs in the root of the repository; some 6 minutes with the build. Last: a table. On a machine without a GPU:
 # DEVICE=cpu DIVIDE=16 BUILD=build.
-set -u
-device=${DEVICE:-cuda:0} build=${BUILD:-build-gpu} divide=${DIVIDE:-1}
-[ -n "${BUILD:-}" ] || timeout 500 sh scripts/build.sh build-gpu "$(nproc)" >/tmp/sparse_build.log 2>&1 || { tail -n 20 /tmp/sparse_build.log; exit 1; }
-if [ "$device" != cpu ]; then
-    for f in kernels/sparse/lists.tile kernels/sparse/block.tile kernels/sparse/decode.tile kernels/sparse/vertical_slash.tile kernels/sparse/vertical_slash_lists.tile kernels/attention/sink.tile kernels/attention/backward.tile kernels/attention/backward_varlen.tile; do
-        timeout 300 $build/kiln test --device=$device $f 2>&1 | grep -E 'FAIL|passed|WRONG' | tail -n 2
-    done
-    for t in sparse attention_sink attention paged strided graph; do
-        echo "$t: $(KILN_TEST_DEVICE=$device timeout 250 $build/tests/ops_${t}_test 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 6 | tr '\n' ' ')"
-    done
-fi
+. bench/families/common.sh
+check_kernels kernels/sparse/lists.tile kernels/sparse/block.tile kernels/sparse/decode.tile kernels/sparse/vertical_slash.tile kernels/sparse/vertical_slash_lists.tile kernels/attention/sink.tile kernels/attention/backward.tile kernels/attention/backward_varlen.tile
+check_operators sparse attention_sink attention paged strided graph
 cat >/tmp/sparse.c <<'END_C'
 #include <kiln/ops/attention.h>
 #include <kiln/ops/sparse.h>
@@ -159,5 +151,5 @@ int main(int argc, char **argv)
     return 0;
 }
 END_C
-cc -std=c11 -O2 -Iinclude /tmp/sparse.c $build/libkiln.so -Wl,-rpath,"$PWD/$build" -lm -o /tmp/sparse || exit 1
+compile_times sparse
 timeout 500 /tmp/sparse $device $divide

@@ -8,7 +8,7 @@
 //     x.upload(std::span<const float>(values));
 //     norm(kiln::stream(), x, y, 1e-5);                                              arguments in the order of the source
 //
-//     kiln::operators ops(device);                                                   those of kiln/ops/*.h
+//     kiln::operators ops(device);                                                   those of the headers in kiln/ops
 //     kiln::workspace scratch(device);
 //     ops.run(kiln_gemm, kiln_gemm_workspace_size, stream, scratch, { .a = a, .b = b, .c = c });
 //

@@ -18,7 +18,8 @@ from ._tensor import Tensor, _row_major, _struct, as_tensor, stream_for, workspa
 # x:l a plan, x:m a kiln_moe_routing.
 STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
-                      "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias",
+                      "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias *a_places *b_places",
+    "kiln_sparse24_pack_args": "*weights *values *places *excess ?prune",
     "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
     "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
                             "weight_group:e exponent_offset:e",
@@ -130,8 +131,10 @@ STRUCTS = {
     "kiln_moe_unpermute_args": "*rows *places *weights *shared *residual *out",
     "kiln_grouped_gemm_args": "*a *b *c *a_scales *b_scales *offsets *counts *bias ?transpose_b workspace:p workspace_bytes:z",
     "kiln_grouped_gemm_weights_args": "*a *dc *offsets *db ?transpose_b",
+    "kiln_grouped_mxfp4_args": "*a *codes *scales *offsets *tokens *bias *row_weights *c workspace:p workspace_bytes:z",
     "kiln_moe_args": "*x *gate_up *down *gate_up_bias *down_bias *logits *correction *experts *weights *shared_gate_up *shared_down "
-                     "*residual *out top_k:i routing:m activation:e ?interleaved alpha:f limit:f workspace:p workspace_bytes:z",
+                     "*residual *out top_k:i routing:m activation:e ?interleaved alpha:f limit:f workspace:p workspace_bytes:z "
+                     "format:e *gate_up_scales *down_scales *shared_gate_up_scales *shared_down_scales",
     "kiln_block_sparse_gemm_args": "*a *b *mask *c block_m:i block_n:i block_k:i ?transpose_b",
     "kiln_topk_args": "*x *values *indices workspace:p workspace_bytes:z",
     "kiln_sample_args": "*logits *temperatures *top_k *top_p *min_p *seeds *steps *tokens *probabilities *logprobs *distribution",

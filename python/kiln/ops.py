@@ -31,15 +31,16 @@ __all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backwa
            "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
            "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
            "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
-           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "hadamard", "indexed_attention",
-           "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
+           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard",
+           "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
            "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
            "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
            "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
-           "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward", "nsa_decode",
-           "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward", "paged_append",
-           "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample",
-           "softmax", "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
+           "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward",
+           "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward",
+           "paged_append", "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm",
+           "rotary_embedding", "sample", "softmax", "sparse24_pack", "topk", "topk_select", "vertical_slash",
+           "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
@@ -48,6 +49,7 @@ _LAYOUTS = {name: i for i, name in enumerate(("plain", "awq", "gptq", "bitsandby
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
 _MOE_ACTIVATIONS = {"swiglu": 0, "geglu": 1, "swiglu_clamped": 2}                           # kiln_moe_activation
+_MOE_FORMATS = {None: 0, "same": 0, "mxfp4": 1, "fp8": 2}                                     # kiln_moe_format
 
 
 def kernel_list(device: str = "cpu") -> str:
@@ -75,7 +77,8 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
          residual: Optional[Array] = None, transpose_a: bool = False, transpose_b: bool = False,
          activation: Optional[str] = None, scale: Optional[float] = None, a_scales: Optional[Array] = None,
          b_scales: Optional[Array] = None, precision: Optional[str] = None, up: Optional[Array] = None,
-         up_scales: Optional[Array] = None, up_bias: Optional[Array] = None, type: Any = None, stream: Any = None) -> Any:
+         up_scales: Optional[Array] = None, up_bias: Optional[Array] = None, a_places: Optional[Array] = None,
+         b_places: Optional[Array] = None, type: Any = None, stream: Any = None) -> Any:
     """c = activation(scale * a_scales[m] * b_scales[n] * a b + bias) + residual, a matrix product or a batch of them; with `up`
     c = activation(...) * (scale * a_scales[m] * up_scales[n] * a up + up_bias) + residual, the first half of a gated MLP.
 
@@ -89,10 +92,11 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
     precision of products of f32: None or "f32", "tf32", "tf32x3" (about as exact as f32, on tensor cores)
     activation: None, "relu", "gelu", "gelu_tanh" or "silu"; scale: None: 1
     up        as b, up_scales f32 [Z][N], up_bias [N] of c's type; or None
+    a_places, b_places  u8, of `sparse24_pack`: a is [Z][M][K/2] of a 2:4 sparse matrix, or b, with transpose_b, [Z][N][K/2]; or None
     Returns c.
     """
     call = Call("kiln_gemm", "kiln_gemm_args", a=a, b=b, bias=bias, residual=residual, a_scales=a_scales, b_scales=b_scales,
-                up=up, up_scales=up_scales, up_bias=up_bias)
+                up=up, up_scales=up_scales, up_bias=up_bias, a_places=a_places, b_places=b_places)
     left, right = call.tensors["a"].shape, call.tensors["b"].shape
     m = (left or (0,))[-1] if transpose_a else (left[-2:] or (0,))[0]
     n = (right[-2:] or (0,))[0] if transpose_b else (right or (0,))[-1]
@@ -102,6 +106,27 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
              precision=_choice("precision", precision, _PRECISIONS))
     call.run(stream)
     return c
+
+
+def sparse24_pack(weights: Array, values: Optional[Array] = None, places: Optional[Array] = None, excess: Optional[Array] = None, *,
+                  prune: bool = False, stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The two elements that are kept of each four of a row, and where they stood, for `gemm`.
+
+    weights   bf16, f16, e4m3, e5m2 or i8 [Z][R][K], or [R][K]; K is a multiple of 8
+    prune     excess is not wanted: the two largest of each four are kept, whatever the others are
+    Returns (values, places, excess): as weights [Z][R][K/2]; u8 [Z][R][K/8]; i32 [Z][R], in how many groups of four of a row more
+    than two are not 0: not all is kept. With prune None, if it is not given.
+    """
+    call = Call("kiln_sparse24_pack", "kiln_sparse24_pack_args", weights=weights)
+    shape = call.tensors["weights"].shape
+    k = (shape or (0,))[-1]
+    values = call.output("values", values, shape[:-1] + (k // 2,), call.type_of("weights"))
+    places = call.output("places", places, shape[:-1] + (k // 8,), "u8")
+    if excess is not None or not prune:
+        excess = call.output("excess", excess, shape[:-1], "i32")
+    call.set(prune=prune)
+    call.run(stream)
+    return values, places, excess
 
 
 class QuantisedWeights(NamedTuple):
@@ -1579,6 +1604,26 @@ def grouped_gemm(a: Array, b: Array, c: Optional[Array] = None, *, offsets: Opti
     return c
 
 
+def grouped_mxfp4(a: Array, codes: Array, scales: Array, offsets: Array, c: Optional[Array] = None, *,
+                  tokens: Optional[Array] = None, bias: Optional[Array] = None, row_weights: Optional[Array] = None,
+                  type: Any = None, stream: Any = None) -> Any:
+    """c[r] = (a[r] w[e]^T + bias[e]) * row_weights[r] of the expert e that row r belongs to, with weights in MXFP4. Rows that belong
+    to none are not written.
+
+    a         bf16 [R][K], experts one after the other by offsets, i32 [E + 1]; with tokens, i32 [R], the rows of a [M][K] that
+              stand for them, -1: zeros
+    codes     u8 [E][N][P / 2], P: K rounded up to a multiple of 128; scales u8 [E][N][P / 32]: those of `quant_pack` of all rows
+    bias      as c [E][N]; row_weights f32 [R]; or None; type: of c: None: bf16; or f32
+    Returns c [R][N].
+    """
+    call = Call("kiln_grouped_mxfp4", "kiln_grouped_mxfp4_args", a=a, codes=codes, scales=scales, offsets=offsets, tokens=tokens,
+                bias=bias, row_weights=row_weights)
+    rows = call.extents("a" if tokens is None else "tokens", 1)[0]
+    c = call.output("c", c, (rows, call.extents("codes", 3)[1]), type or "bf16")
+    call.run(stream)
+    return c
+
+
 def grouped_gemm_weights(a: Array, dc: Array, offsets: Array, db: Optional[Array] = None, *, transpose_b: bool = False,
                          type: Any = None, stream: Any = None) -> Any:
     """The gradient of b of `grouped_gemm`: a_e^T dc_e of each expert's rows, zeros without any.
@@ -1601,21 +1646,27 @@ def moe(x: Array, gate_up: Array, down: Array, logits: Optional[Array] = None, o
         shared_gate_up: Optional[Array] = None, shared_down: Optional[Array] = None, residual: Optional[Array] = None,
         sigmoid: bool = False, renormalise: bool = False, scale: float = 1.0, groups: int = 0, top_groups: int = 0,
         group_scores: int = 0, activation: str = "swiglu", interleaved: bool = False, alpha: Optional[float] = None,
-        limit: Optional[float] = None, stream: Any = None) -> Any:
+        limit: Optional[float] = None, format: Optional[str] = None, gate_up_scales: Optional[Array] = None,
+        down_scales: Optional[Array] = None, shared_gate_up_scales: Optional[Array] = None,
+        shared_down_scales: Optional[Array] = None, stream: Any = None) -> Any:
     """A layer of experts: out = residual + shared(x) + the weighted sum of each token's experts.
 
     x         T [M][D]; gate_up T [E][2 F][D]: the rows of gate, then of up, or with interleaved in turns; down T [E][D][F]
     logits    bf16, f16 or f32 [M][E], with top_k and what `moe_route` takes; or experts i32 [M][K], weights f32 [M][K] or None
     gate_up_bias T [E][2 F], down_bias T [E][D]; shared_gate_up T [2 S][D], shared_down T [D][S]; residual T [M][D]
     activation "swiglu", "geglu", or "swiglu_clamped": g sigmoid(alpha g) (u + 1), clamped by limit (None: 1.702 and 7)
+    format    None, "mxfp4" (gpt-oss: u8 codes of `quant_pack` of all experts' rows and u8 scales) or "fp8" (DeepSeek V3: e4m3 and
+              f32 scales of 128 x 128): weights and their *_scales, as kiln_moe_format says in kiln/ops/moe.h
     Returns out, T [M][D].
     """
     call = Call("kiln_moe", "kiln_moe_args", x=x, gate_up=gate_up, down=down, gate_up_bias=gate_up_bias, down_bias=down_bias,
                 logits=logits, correction=correction, experts=experts, weights=weights, shared_gate_up=shared_gate_up,
-                shared_down=shared_down, residual=residual)
+                shared_down=shared_down, residual=residual, gate_up_scales=gate_up_scales, down_scales=down_scales,
+                shared_gate_up_scales=shared_gate_up_scales, shared_down_scales=shared_down_scales)
     out = call.output("out", out, call.extents("x", 2), call.type_of("x"))
     call.set(top_k=top_k, routing=_routing(sigmoid, renormalise, scale, groups, top_groups, group_scores),
-             activation=_choice("activation", activation, _MOE_ACTIVATIONS), interleaved=interleaved, alpha=alpha, limit=limit)
+             activation=_choice("activation", activation, _MOE_ACTIVATIONS), interleaved=interleaved, alpha=alpha, limit=limit,
+             format=_choice("format", format, _MOE_FORMATS))
     call.run(stream)
     return out
 

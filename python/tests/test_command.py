@@ -28,6 +28,7 @@ class Functions(unittest.TestCase):
         self.assertTrue(found["correct"])
         self.assertGreater(found["median_seconds"], 0)
         self.assertIn("expected", kiln.explain("elementwise/add.tile", "add", arch=90, cost=True))
+        self.assertTrue(kiln.explain("elementwise/add.tile", "add", html=True).startswith("<!DOCTYPE html>"))
 
     def test_tuned_values_are_taken(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -383,6 +383,21 @@ class Experts(unittest.TestCase):
         db = ops.grouped_gemm_weights(rows, hidden, offsets, type="f32")
         near(db[1], rows[offsets[1]:offsets[2]].astype("f4").T @ hidden[offsets[1]:offsets[2]].astype("f4"), 1e-3)
 
+    def test_weights_in_other_formats(self):
+        w = np.array([[0, 3, -1, 0, 5, 0, 0, 0], [1, 2, 3, 4, 0, 0, 0, -2]], "f2")
+        values, places, excess = ops.sparse24_pack(w)
+        np.testing.assert_array_equal(values, [[3, -1, 5, 0], [3, 4, 0, -2]])
+        np.testing.assert_array_equal(places, [[0x49], [0xCE]])
+        np.testing.assert_array_equal(excess, [0, 1])
+        self.assertIsNone(ops.sparse24_pack(w, values, places, prune=True)[2])
+        x, codes, scales = kiln.tensor(np.zeros((2, 64), "u2"), "bf16"), np.zeros((3, 64, 64), "u1"), np.zeros((3, 64, 4), "u1")
+        offsets = np.array([0, 1, 1, 2], "i4")
+        self.assertFalse(np.asarray(ops.grouped_mxfp4(x, codes, scales, offsets, type="f32")).any())
+        with self.assertRaisesRegex(kiln.Error, "'down_scales' is null"):
+            ops.moe(x, codes, codes, normal(2, 3), top_k=1, format="mxfp4", gate_up_scales=scales)
+        with self.assertRaisesRegex(TypeError, "format is 'int4'"):
+            ops.moe(x, codes, codes, normal(2, 3), top_k=1, format="int4")
+
     def test_products_over_blocks(self):
         a, b, mask = normal(48, 64).astype("f2"), normal(64, 32).astype("f2"), np.array([[[1, 0]], [[0, 1]], [[0, 0]]], "u1")
         c = ops.block_sparse_gemm(a, b, mask, block_m=16, block_n=32, block_k=32)
@@ -406,7 +421,8 @@ class Structs(unittest.TestCase):
     """Each struct has the fields that its header says, in that order."""
 
     KINDS = {"int64_t": "i", "int": "e", "double": "d", "size_t": "z", "kiln_type": "e", "kiln_activation": "e", "kiln_precision": "e",
-             "kiln_rotary_style": "e", "kiln_quant_format": "e", "kiln_quant_layout": "e", "kiln_moe_activation": "e", "void *": "p",
+             "kiln_rotary_style": "e", "kiln_quant_format": "e", "kiln_quant_layout": "e", "kiln_moe_activation": "e",
+             "kiln_moe_format": "e", "void *": "p",
              "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l",
              "const kiln_moe_routing *": "m"}
 

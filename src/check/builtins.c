@@ -300,12 +300,19 @@ bool is_builtin(Name name)
     return false;
 }
 
+const char *check_function_word(int i)
+{
+    const int n_math = M_COUNT, n_atomics = COUNT(atomic_functions);
+    return i < n_math                               ? builtins[i].name
+           : i < n_math + n_atomics                 ? atomic_functions[i - n_math].name
+           : i < n_math + n_atomics + COUNT(others) ? others[i - n_math - n_atomics]
+                                                    : NULL;
+}
+
 int builtin_names(const char **names, int max)
 {
     int n = 0;
-    for (int i = 0; i < M_COUNT && n < max; i++) names[n++] = builtins[i].name;
-    for (int i = 0; i < COUNT(atomic_functions) && n < max; i++) names[n++] = atomic_functions[i].name;
-    for (int i = 0; i < COUNT(others) && n < max; i++) names[n++] = others[i];
+    while (n < max && (names[n] = check_function_word(n)) != NULL) n++;
     return n;
 }
 

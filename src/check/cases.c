@@ -166,6 +166,8 @@ static const InputForm input_forms[] = {
     { "sorted", INPUT_SORTED, 2, 0, 0 },
 };
 
+const char *check_input_word(int i) { return i < COUNT(input_forms) ? input_forms[i].name : NULL; }
+
 static bool const_number(Maker *m, const Ex *ex, double *number)
 {
     const Value v = check_scalar(m->cx, ex);
@@ -306,12 +308,15 @@ static void check_inputs_named(Maker *m)
 
 // ---- tolerances
 
+static const char *const tolerance_terms[] = { "relative", "absolute", "cosine", "outliers", "exact" };
+
+const char *check_tolerance_word(int i) { return i < COUNT(tolerance_terms) ? tolerance_terms[i] : NULL; }
+
 static bool tolerance_term(Maker *m, const Hint *term, CaseTolerance *tolerance)
 {
-    static const char *const names[] = { "relative", "absolute", "cosine", "outliers", "exact" };
     double *const fields[] = { &tolerance->relative, &tolerance->absolute, &tolerance->cosine, &tolerance->outliers };
     for (int i = 0; i < COUNT(fields); i++) {
-        if (strcmp(term->name, names[i]) != 0) continue;
+        if (strcmp(term->name, tolerance_terms[i]) != 0) continue;
         if (!term->argument)
             return check_error(m->cx, term->span, "'%s' needs a number: %s 1e-3", term->name, term->name);
         if (!const_number(m, term->argument, fields[i])) return false;
@@ -322,7 +327,7 @@ static bool tolerance_term(Maker *m, const Hint *term, CaseTolerance *tolerance)
         return !term->argument || check_error(m->cx, term->span, "'exact' takes no number");
     }
     check_error(m->cx, term->span, "there is no tolerance '%s'", term->name);
-    const char *const near = nearest_name(term->name, names, COUNT(names));
+    const char *const near = nearest_name(term->name, tolerance_terms, COUNT(tolerance_terms));
     if (near) check_help(m->cx, term->span, "did you mean '%s'?", near);
     return false;
 }

@@ -113,4 +113,12 @@ typedef struct CheckCases {
 CheckCases *check_cases(Program *program, const char *name); // of every check of `name`; NULL on error
 TileKernel *check_case_code(Program *program, const char *name, const CheckCase *one);
 
+// ---- words that mean something where they stand, for editors: the i-th from 0; NULL past the last
+const char *check_function_word(int i);  // built-in functions
+const char *check_constant_word(int i);  // of the language
+const char *check_grid_word(int i);      // hints of a grid
+const char *check_layout_word(int i);    // of `layout`
+const char *check_input_word(int i);     // how a check's input is made
+const char *check_tolerance_word(int i); // terms of a tolerance
+
 #endif

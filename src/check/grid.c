@@ -62,9 +62,12 @@ static void check_accept_hint(Checker *cx, const Hint *hint)
     if (near) check_help(cx, hint->span, "did you mean '%s'?", near);
 }
 
+static const char *const grid_hints[] = { "warps", "occupancy", "rasterize", "persistent", "cluster", "accept" };
+
+const char *check_grid_word(int i) { return i < COUNT(grid_hints) ? grid_hints[i] : NULL; }
+
 static void check_grid_hint(Checker *cx, const Hint *hint)
 {
-    static const char *const names[] = { "warps", "occupancy", "rasterize", "persistent", "cluster", "accept" };
     TileKernel *const k = cx->kernel;
     int64_t n;
     if (strcmp(hint->name, "warps") == 0) {
@@ -85,7 +88,7 @@ static void check_grid_hint(Checker *cx, const Hint *hint)
         check_accept_hint(cx, hint);
     } else {
         check_error(cx, hint->span, "there is no grid hint '%s'", hint->name);
-        const char *const near = nearest_name(hint->name, names, COUNT(names));
+        const char *const near = nearest_name(hint->name, grid_hints, COUNT(grid_hints));
         if (near) check_help(cx, hint->span, "did you mean '%s'?", near);
     }
 }

@@ -24,6 +24,13 @@ static const NamedConstant named_constants[] = {
     { "PI", 3.14159265358979323846 },
 };
 
+const char *check_constant_word(int i)
+{
+    static const char *const of_build[] = { "TARGET", "ARCH", "CHECKED" };
+    const int n = COUNT(named_constants);
+    return i < n ? named_constants[i].name : i < n + COUNT(of_build) ? of_build[i - n] : NULL;
+}
+
 static const NamedConstant *find_constant(Name name)
 {
     for (int i = 0; i < COUNT(named_constants); i++)

@@ -446,6 +446,8 @@ static const LayoutName layouts[] = {
     { "columns", HINT_COLUMNS, false }, { "partial", HINT_PARTIAL, false }, { "transposed", HINT_TRANSPOSED, false },
 };
 
+const char *check_layout_word(int i) { return i < COUNT(layouts) ? layouts[i].name : NULL; }
+
 enum { PADDING_MAX = 1024 }; // elements between rows; more is none that memory has
 
 static void check_layout(Checker *cx, const St *st)

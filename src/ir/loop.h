@@ -108,6 +108,7 @@ typedef struct LoopUnit {
     VEC(LoopFunction *) functions;
     int n_vars;                      // ids given so far
     const struct Schedule *schedule; // of a GPU's kernel: lower/gpu/schedule.h; else NULL
+    const struct Cost *cost;         // the same: what it is expected to cost, lower/gpu/cost.h; NULL: there is no model
     double expected_seconds;         // of a launch as the target has it, by the model of cost; 0: not known
 } LoopUnit;
 

@@ -2,6 +2,7 @@
 // gemm.c - the operators of kiln/ops/gemm.h over kernels/gemm/any.tile.
 #include "kiln/ops/gemm.h"
 #include "ops/call.h"
+#include "ops/gemm_sparse.h"
 #include "ops/gemm_tiles.h"
 
 enum {
@@ -68,8 +69,6 @@ static kiln_status check_options(const Call *call, const kiln_gemm_args *g)
 // The tensors, with a batch of one where they have none.
 static kiln_status check(Call *call, const kiln_gemm_args *g)
 {
-    kiln_status status = check_ranks(call, g);
-    if (status) return status;
     const kiln_tensor *const a = call_with_batch(call, g->a, 3), *const b = call_with_batch(call, g->b, 3);
     const kiln_tensor *const c = call_with_batch(call, g->c, 3), *const r = call_with_batch(call, g->residual, 3);
     const kiln_tensor *const up = call_with_batch(call, g->up, 3), *const sa = call_with_batch(call, g->a_scales, 2);
@@ -92,7 +91,7 @@ static kiln_status check(Call *call, const kiln_gemm_args *g)
         { IN_OPTIONAL, "residual", r,       same,       "RES[Z][M][N]" },
     };
     // clang-format on
-    status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
+    const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
     return status ? status : check_options(call, g);
 }
 
@@ -136,12 +135,19 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
     return status;
 }
 
+static kiln_status prepare(Call *call, const kiln_gemm_args *g)
+{
+    kiln_status status = check_ranks(call, g);
+    if (!status && gemm_is_sparse(g)) return gemm_prepare_sparse(call, g);
+    if (!status) status = check(call, g);
+    return status ? status : choose(call, g);
+}
+
 kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes)
 {
     Call call;
     kiln_status status = call_begin_sizing(&call, "kiln_gemm_workspace_size", ops, args, sizeof *args, bytes);
-    if (!status) status = check(&call, args);
-    if (!status) status = choose(&call, args);
+    if (!status) status = prepare(&call, args);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -149,7 +155,6 @@ kiln_status kiln_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gemm_args *
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_gemm", ops, args, sizeof *args);
-    if (!status) status = check(&call, args);
-    if (!status) status = choose(&call, args);
+    if (!status) status = prepare(&call, args);
     return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
 }

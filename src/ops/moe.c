@@ -13,6 +13,11 @@ enum {
     ALIGNMENT_MOST = 1024,
     FEW_PAIRS = 256, // that one step of the sort takes
     MANY_PAIRS = 2048,
+    BLOCK = 128,     // that a scale of e4m3 is for along each dimension
+    MXFP4_ROW = 128, // whose codes rows are filled up to a multiple of
+    MXFP4_GROUP = 32,
+    MXFP4_STEP = 64,    // of codes, as kernels take them
+    FP8_ROWS_MOST = 64, // of a tile of gate and up, whose columns are those of a scale
 };
 
 static unsigned same_or(const kiln_tensor *first, unsigned types, unsigned others)
@@ -331,6 +336,100 @@ kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gro
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
+// ---- MXFP4
+
+static int64_t blocks_of(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
+static int64_t mxfp4_columns(int64_t k) { return (k + MXFP4_ROW - 1) / MXFP4_ROW * MXFP4_ROW; }
+
+// Names of shapes for codes and scales of rows of k weights, which `from` says.
+static void bind_mxfp4(Call *call, const kiln_tensor *codes, int64_t k, const char *from, const char *name,
+                       const char *scales)
+{
+    const bool as_bytes = codes && codes->type == KILN_U8;
+    call_bind(call, name, as_bytes ? mxfp4_columns(k) / 2 : mxfp4_columns(k), from);
+    call_bind(call, scales, mxfp4_columns(k) / MXFP4_GROUP, from);
+}
+
+static kiln_status check_mxfp4_extent(const Call *call, const char *tensor, const char *letter, int64_t k)
+{
+    return k % MXFP4_GROUP == 0
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "'%s' has %s = %" PRId64 ", expected a multiple of %d", tensor, letter,
+                           k, MXFP4_GROUP);
+}
+
+// Tensor i, of [E][rows][columns], with its columns in steps.
+static void take_in_steps(Call *call, int i, kiln_type type, int64_t columns, int64_t step)
+{
+    const kiln_tensor *const t = call->tensors[i];
+    const kiln_tensor steps =
+        kiln_tensor_of(t->device, t->data, type, 4, (int64_t[]){ t->shape[0], t->shape[1], columns / step, step });
+    call->tensors[i] = call_keep(call, &steps);
+}
+
+static void take_mxfp4(Call *call, int codes, int scales, int64_t k)
+{
+    take_in_steps(call, codes, KILN_E2M1, mxfp4_columns(k), MXFP4_STEP);
+    take_in_steps(call, scales, KILN_U8, mxfp4_columns(k) / MXFP4_GROUP, MXFP4_STEP / MXFP4_GROUP);
+}
+
+// On a GPU a multiprocessor's tiles have at least the rows of an instruction.
+static int rows_of_mxfp4_tile(const Call *call, int64_t rows, int64_t experts)
+{
+    const int most = rows_of_tile(call, rows, experts);
+    return ops_on_cpu(call->ops) || most > 64 ? most : 64;
+}
+
+enum { MXFP4_CODES = 1, MXFP4_SCALES, MXFP4_OFFSETS };
+
+static kiln_status prepare_mxfp4(Call *call, const kiln_grouped_mxfp4_args *a)
+{
+    const int64_t k = a->a && a->a->rank == 2 ? a->a->shape[1] : 0;
+    const unsigned results = 1u << KILN_BF16 | 1u << KILN_F32;
+    bind_mxfp4(call, a->codes, k, "a", "codes", "scales");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",           a->a,           1 << KILN_BF16, a->tokens ? "A[M][K]" : "A[R][K]" },
+        { IN,          "codes",       a->codes,       1 << KILN_E2M1 | 1 << KILN_U8, "[E][N][codes]" },
+        { IN,          "scales",      a->scales,      1 << KILN_U8,   "[E][N][scales]" },
+        { IN,          "offsets",     a->offsets,     1 << KILN_I32,  "[E + 1]" },
+        { IN_OPTIONAL, "tokens",      a->tokens,      1 << KILN_I32,  "[R]" },
+        { IN_OPTIONAL, "bias",        a->bias,        same_or(a->c, results, 0), "[E][N]" },
+        { IN_OPTIONAL, "row_weights", a->row_weights, 1 << KILN_F32,  "[R]" },
+        { OUT,         "c",           a->c,           results,        "C[R][N]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = check_mxfp4_extent(call, "a", "K", k);
+    if (!status) status = check_rows(call, call_extent(call, "R"));
+    if (status) return status;
+    take_mxfp4(call, MXFP4_CODES, MXFP4_SCALES, k);
+    return call_kernel(call, "moe/mxfp4.tile", "grouped_mxfp4", "TC=%s, BM=%d%-s%-s%-s", kiln_type_name(a->c->type),
+                       rows_of_mxfp4_tile(call, call_extent(call, "R"), call_extent(call, "E")),
+                       LACKS(a->tokens, "ROW"), LACKS(a->bias, "BIAS"), LACKS(a->row_weights, "WEIGHT"));
+}
+
+kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln_grouped_mxfp4_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, "kiln_grouped_mxfp4_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_mxfp4(&call, a);
+    if (!status) status = look_at_offsets(&call, NULL, MXFP4_OFFSETS, 0);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_mxfp4_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_grouped_mxfp4", ops, a, sizeof *a);
+    if (!status) status = prepare_mxfp4(&call, a);
+    if (!status) status = call_room(&call, a->workspace_bytes);
+    if (!status) status = look_at_offsets(&call, stream, MXFP4_OFFSETS, call_extent(&call, "R"));
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+}
+
+// ---- gradients
+
 kiln_status kiln_grouped_gemm_weights(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_weights_args *a)
 {
     Call call;
@@ -407,9 +506,33 @@ static kiln_status check_choice(const Call *call, const kiln_moe_args *a, Layer 
     return status ? status : check_pairs(call, "x", call_extent(call, "M"), l->each);
 }
 
-static kiln_status check_layer(Call *call, const kiln_moe_args *a, Layer *l)
+// Of the weights' scales those, and no others, that the format has; what it lacks.
+static kiln_status check_layer_format(const Call *call, const kiln_moe_args *a)
 {
-    *l = (Layer){ .routing = { 1, 1, 2, false, false, 1 } };
+    if ((unsigned)a->format > KILN_MOE_FP8)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'format' is %d, expected one of kiln_moe_format", (int)a->format);
+    const bool is_fp8 = a->format == KILN_MOE_FP8;
+    const struct {
+        const char *name;
+        const void *given;
+        bool has;
+    } fields[] = { { "gate_up_scales", a->gate_up_scales, a->format != KILN_MOE_SAME },
+                   { "down_scales", a->down_scales, a->format != KILN_MOE_SAME },
+                   { "shared_gate_up_scales", a->shared_gate_up_scales, is_fp8 },
+                   { "shared_down_scales", a->shared_down_scales, is_fp8 },
+                   { "gate_up_bias", a->gate_up_bias, !is_fp8 },
+                   { "down_bias", a->down_bias, !is_fp8 } };
+    for (int i = 0; i < COUNT(fields); i++)
+        if (fields[i].given && !fields[i].has)
+            return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but 'format' is one without", fields[i].name);
+    return is_fp8 && a->interleaved
+               ? call_fail(call, KILN_UNSUPPORTED,
+                           "'interleaved' is true, but 'format' has blocks of rows of gate and of up")
+               : KILN_OK;
+}
+
+static kiln_status check_layer_16(Call *call, const kiln_moe_args *a)
+{
     // clang-format off
     const Want wants[] = {
         { IN,          "x",              a->x,              TYPES_16,      "[M][D]" },
@@ -427,37 +550,166 @@ static kiln_status check_layer(Call *call, const kiln_moe_args *a, Layer *l)
         { OUT,         "out",            a->out,            0,             "[M][D]" },
     };
     // clang-format on
+    const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    return status ? status : check_twice(call, "gate_up", "gate and up", "F");
+}
+
+static kiln_status check_layer_mxfp4(Call *call, const kiln_moe_args *a)
+{
+    const int64_t D = a->x && a->x->rank == 2 ? a->x->shape[1] : 0;
+    const int64_t both = a->gate_up && a->gate_up->rank == 3 ? a->gate_up->shape[1] : 0;
+    const unsigned codes = 1u << KILN_E2M1 | 1u << KILN_U8;
+    bind_mxfp4(call, a->gate_up, D, "x", "codes of D", "scales of D");
+    bind_mxfp4(call, a->down, both / 2, "gate_up", "codes of F", "scales of F");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "x",              a->x,              1 << KILN_BF16, "[M][D]" },
+        { IN,          "gate_up",        a->gate_up,        codes,         "[E][gate and up][codes of D]" },
+        { IN,          "gate_up_scales", a->gate_up_scales, 1 << KILN_U8,  "[E][gate and up][scales of D]" },
+        { IN,          "down",           a->down,           codes,         "[E][D][codes of F]" },
+        { IN,          "down_scales",    a->down_scales,    1 << KILN_U8,  "[E][D][scales of F]" },
+        { IN_OPTIONAL, "gate_up_bias",   a->gate_up_bias,   0,             "[E][gate and up]" },
+        { IN_OPTIONAL, "down_bias",      a->down_bias,      0,             "[E][D]" },
+        { IN_OPTIONAL, "logits",         a->logits,         TYPES_FLOAT,   "[M][E]" },
+        { IN_OPTIONAL, "correction",     a->correction,     1 << KILN_F32, "[E]" },
+        { IN_OPTIONAL, "experts",        a->experts,        1 << KILN_I32, "[M][K]" },
+        { IN_OPTIONAL, "weights",        a->weights,        1 << KILN_F32, "[M][K]" },
+        { IN_OPTIONAL, "shared_gate_up", call_with_batch(call, a->shared_gate_up, 3), 0, "[1][shared gate and up][D]" },
+        { IN_OPTIONAL, "shared_down",    call_with_batch(call, a->shared_down, 3),    0, "[1][D][shared]" },
+        { IN_OPTIONAL, "residual",       a->residual,       0,             "[M][D]" },
+        { OUT,         "out",            a->out,            0,             "[M][D]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = check_mxfp4_extent(call, "x", "D", D);
+    if (!status && both % (2 * MXFP4_GROUP) != 0)
+        status =
+            call_fail(call, KILN_BAD_SHAPE, "'gate_up' has %" PRId64 " rows of gate and up, expected a multiple of %d",
+                      both, 2 * MXFP4_GROUP);
+    if (status) return status;
+    take_mxfp4(call, 1, 2, D);
+    take_mxfp4(call, 3, 4, both / 2);
+    return KILN_OK;
+}
+
+static kiln_status check_blocks(const Call *call, const char *tensor, const char *name, int64_t expected)
+{
+    return call_extent(call, name) == expected
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "'%s' has %" PRId64 " %s, expected %" PRId64, tensor,
+                           call_extent(call, name), name, expected);
+}
+
+static kiln_status check_layer_fp8(Call *call, const kiln_moe_args *a)
+{
+    const unsigned e4m3 = 1u << KILN_E4M3, f32 = 1u << KILN_F32;
+    const kiln_tensor *const s1 = call_with_batch(call, a->shared_gate_up, 3);
+    const kiln_tensor *const ss1 = call_with_batch(call, a->shared_gate_up_scales, 3);
+    const kiln_tensor *const s2 = call_with_batch(call, a->shared_down, 3);
+    const kiln_tensor *const ss2 = call_with_batch(call, a->shared_down_scales, 3);
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "x",              a->x,              TYPES_16,      "[M][D]" },
+        { IN,          "gate_up",        a->gate_up,        e4m3,          "[E][gate and up][D]" },
+        { IN,          "gate_up_scales", a->gate_up_scales, f32,           "[E][blocks of gate and up][blocks of D]" },
+        { IN,          "down",           a->down,           e4m3,          "[E][D][F]" },
+        { IN,          "down_scales",    a->down_scales,    f32,           "[E][blocks of D][blocks of F]" },
+        { IN_OPTIONAL, "logits",         a->logits,         TYPES_FLOAT,   "[M][E]" },
+        { IN_OPTIONAL, "correction",     a->correction,     f32,           "[E]" },
+        { IN_OPTIONAL, "experts",        a->experts,        1 << KILN_I32, "[M][K]" },
+        { IN_OPTIONAL, "weights",        a->weights,        f32,           "[M][K]" },
+        { IN_OPTIONAL, "shared_gate_up", s1,                e4m3,          "[1][shared gate and up][D]" },
+        { IN_OPTIONAL, "shared_gate_up_scales", ss1,        f32,           "[1][blocks of shared gate and up][blocks of D]" },
+        { IN_OPTIONAL, "shared_down",    s2,                e4m3,          "[1][D][shared]" },
+        { IN_OPTIONAL, "shared_down_scales", ss2,           f32,           "[1][blocks of D][blocks of shared]" },
+        { IN_OPTIONAL, "residual",       a->residual,       0,             "[M][D]" },
+        { OUT,         "out",            a->out,            0,             "[M][D]" },
+    };
+    // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_twice(call, "gate_up", "gate and up", "F");
+    if (!status)
+        status =
+            check_both(call, "shared_gate_up", a->shared_gate_up, "shared_gate_up_scales", a->shared_gate_up_scales);
+    if (!status) status = check_both(call, "shared_down", a->shared_down, "shared_down_scales", a->shared_down_scales);
+    if (status) return status;
+    const int64_t f = blocks_of(call_extent(call, "F"));
+    status = check_blocks(call, "gate_up_scales", "blocks of D", blocks_of(call_extent(call, "D")));
+    if (!status) status = check_blocks(call, "gate_up_scales", "blocks of gate and up", 2 * f);
+    if (!status) status = check_blocks(call, "down_scales", "blocks of F", f);
+    if (status || !ss1 || !ss2) return status;
+    const int64_t shared = blocks_of(call_extent(call, "shared"));
+    status = check_blocks(call, "shared_gate_up_scales", "blocks of shared gate and up", 2 * shared);
+    return status ? status : check_blocks(call, "shared_down_scales", "blocks of shared", shared);
+}
+
+static kiln_status check_layer(Call *call, const kiln_moe_args *a, Layer *l)
+{
+    *l = (Layer){ .routing = { 1, 1, 2, false, false, 1 } };
+    kiln_status status = check_layer_format(call, a);
+    if (!status)
+        status = a->format == KILN_MOE_MXFP4 ? check_layer_mxfp4(call, a)
+                 : a->format == KILN_MOE_FP8 ? check_layer_fp8(call, a)
+                                             : check_layer_16(call, a);
     if (!status) status = check_both(call, "shared_gate_up", a->shared_gate_up, "shared_down", a->shared_down);
     if (!status && a->shared_down) status = check_twice(call, "shared_gate_up", "shared gate and up", "shared");
     if (!status) status = check_activation(call, a, l);
     return status ? status : check_choice(call, a, l);
 }
 
-static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
+// Of tiles of the experts' rows, and of all rows, which shared experts take.
+static void tile_rows(const Call *call, const kiln_moe_args *a, const Layer *l, int *rows, int *shared_rows)
+{
+    const int64_t m = call_extent(call, "M"), experts = call_extent(call, "E");
+    *rows = a->format == KILN_MOE_MXFP4 ? rows_of_mxfp4_tile(call, m * l->each, experts)
+                                        : rows_of_tile(call, m * l->each, experts);
+    *shared_rows = rows_of_tile(call, m, 1);
+    if (a->format != KILN_MOE_FP8) return;
+    *rows = *rows > FP8_ROWS_MOST ? FP8_ROWS_MOST : *rows;
+    *shared_rows = *shared_rows > FP8_ROWS_MOST ? FP8_ROWS_MOST : *shared_rows;
+}
+
+static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer *l)
 {
     static const int functions[] = { [KILN_MOE_SWIGLU] = 4, [KILN_MOE_GEGLU] = 3, [KILN_MOE_SWIGLU_CLAMPED] = 16 };
+    const char *const logits = a->logits ? kiln_type_name(a->logits->type) : "f32";
+    const int64_t D = call_extent(call, "D");
+    const Routing *const r = &l->routing;
+    const int steps = pairs_of_step(call_extent(call, "M") * l->each);
+    int rows, shared_rows;
+    tile_rows(call, a, l, &rows, &shared_rows);
+    if (a->format == KILN_MOE_FP8)
+        return call_kernel(
+            call, "moe/moe_fp8.tile", "moe_fp8",
+            "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, BM=%d, SBM=%d, W=%d"
+            "%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+            kiln_type_name(a->x->type), logits, (int)call_extent(call, "E"), (int)l->each, yes(r->sigmoid),
+            yes(r->renormalise), r->groups, r->top_groups, r->group_scores, functions[a->activation], rows, shared_rows,
+            steps, LACKS(a->logits, "LOGIT"), LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"),
+            LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_gate_up_scales, "SS1"),
+            LACKS(a->shared_down, "S2"), LACKS(a->shared_down_scales, "SS2"), LACKS(a->residual, "RES"));
+    const bool is_mxfp4 = a->format == KILN_MOE_MXFP4;
+    return call_kernel(call, is_mxfp4 ? "moe/mxfp4.tile" : "moe/moe.tile", is_mxfp4 ? "moe_mxfp4" : "moe",
+                       "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
+                       "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+                       kiln_type_name(a->x->type), logits, (int)call_extent(call, "E"), (int)l->each, yes(r->sigmoid),
+                       yes(r->renormalise), r->groups, r->top_groups, r->group_scores, functions[a->activation],
+                       yes(a->interleaved), rows, shared_rows, steps, (int)D, LACKS(a->gate_up_bias, "B1"),
+                       LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"), LACKS(a->correction, "CORRECTION"),
+                       LACKS(a->experts, "ID"), LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"),
+                       LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
+}
+
+static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
+{
     Layer l;
     kiln_status status = check_layer(call, a, &l);
+    if (!status) status = choose_layer(call, a, &l);
     if (status) return status;
-    const int64_t pairs = call_extent(call, "M") * l.each, D = call_extent(call, "D");
-    const int rows = rows_of_tile(call, pairs, call_extent(call, "E"));
-    const int shared_rows = rows_of_tile(call, call_extent(call, "M"), 1);
-    status = call_kernel(
-        call, "moe/moe.tile", "moe",
-        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
-        "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s",
-        kiln_type_name(a->x->type), a->logits ? kiln_type_name(a->logits->type) : "f32", (int)call_extent(call, "E"),
-        (int)l.each, yes(l.routing.sigmoid), yes(l.routing.renormalise), l.routing.groups, l.routing.top_groups,
-        l.routing.group_scores, functions[a->activation], yes(a->interleaved), rows, shared_rows, pairs_of_step(pairs),
-        (int)D, LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"),
-        LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"), LACKS(a->weights, "WEIGHT"),
-        LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
     call_add(call, KILN_FLOAT(l.routing.scale));
     call_add(call, KILN_FLOAT(l.alpha));
     call_add(call, KILN_FLOAT(l.limit));
-    return status;
+    return KILN_OK;
 }
 
 kiln_status kiln_moe_workspace_size(kiln_ops *ops, const kiln_moe_args *a, size_t *bytes)

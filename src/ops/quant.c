@@ -441,45 +441,53 @@ static const char *type_of(const kiln_tensor *tensor, const char *otherwise)
     return tensor ? kiln_type_name(tensor->type) : otherwise;
 }
 
-static kiln_status pack_codes(Call *call, kiln_stream *stream, const Format *f, const PackSource *source, int64_t k)
+static kiln_status find_pack_codes(Call *call, const Format *f, const PackSource *source, kiln_kernel **kernel)
 {
     const int bits = (int)kiln_type_bits(f->code);
     const kiln_type raw = bits == 8 ? KILN_U8 : bits == 4 ? KILN_U4 : KILN_U2;
-    kiln_kernel *kernel;
     retype(call, WEIGHTS, source->word, 0);
     retype(call, TO_CODES, raw, BLOCK);
-    const kiln_status status =
-        call_plain_kernel(call, "quant/pack.tile", "quant_pack_codes", &kernel, "FROM=%d, X=%s, Q=%s, BITS=%d",
-                          source->number, kiln_type_name(source->word), kiln_type_name(raw), bits);
-    const kiln_arg args[] = { call_tensor(call, WEIGHTS), call_tensor(call, TO_CODES), KILN_INT(k) };
-    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
+    return call_plain_kernel(call, "quant/pack.tile", "quant_pack_codes", kernel, "FROM=%d, X=%s, Q=%s, BITS=%d",
+                             source->number, kiln_type_name(source->word), kiln_type_name(raw), bits);
 }
 
-static kiln_status pack_scales(Call *call, kiln_stream *stream, const Format *f, const PackSource *source,
-                               const kiln_quant_pack_args *g)
+static kiln_status find_pack_scales(Call *call, const Format *f, const PackSource *source,
+                                    const kiln_quant_pack_args *g, kiln_kernel **kernel)
 {
     const int group = group_of(f, g->group);
-    kiln_kernel *kernel;
     retype(call, TO_SCALES, g->scales->type, BLOCK / group);
     if (g->zeros) retype(call, TO_ZEROS, KILN_U8, BLOCK / group);
     if (g->minima) retype(call, TO_MINIMA, g->minima->type, BLOCK / group);
-    const kiln_status status =
-        call_plain_kernel(call, "quant/pack.tile", "quant_pack_scales", &kernel,
-                          "FROM=%d, X=%s, XS=%s, XZ=%s, TS=%s, BITS=%d, G=%d, BIAS=%d%s%s%s%s%s", source->number,
-                          kiln_type_name(source->word), type_of(g->weight_scales, "f16"),
-                          type_of(g->weight_zeros, "u8"), kiln_type_name(g->scales->type), (int)kiln_type_bits(f->code),
-                          group, g->format == KILN_QUANT_MXFP4 ? g->exponent_offset : 0,
-                          g->layout == KILN_QUANT_GGUF ? "" : ", SRC=none", LACKS(g->weight_scales, "SCALES"),
-                          LACKS(g->weight_zeros, "ZEROS"), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"));
-    const kiln_arg args[] = { g->layout == KILN_QUANT_GGUF ? call_tensor(call, WEIGHTS) : KILN_NONE,
-                              call_tensor(call, WEIGHT_SCALES),
-                              call_tensor(call, WEIGHT_ZEROS),
-                              call_tensor(call, TO_SCALES),
-                              call_tensor(call, TO_ZEROS),
-                              call_tensor(call, TO_MINIMA),
-                              KILN_INT(g->k),
-                              KILN_INT(source->group ? source->group : 1) };
-    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
+    return call_plain_kernel(call, "quant/pack.tile", "quant_pack_scales", kernel,
+                             "FROM=%d, X=%s, XS=%s, XZ=%s, TS=%s, BITS=%d, G=%d, BIAS=%d%s%s%s%s%s", source->number,
+                             kiln_type_name(source->word), type_of(g->weight_scales, "f16"),
+                             type_of(g->weight_zeros, "u8"), kiln_type_name(g->scales->type),
+                             (int)kiln_type_bits(f->code), group,
+                             g->format == KILN_QUANT_MXFP4 ? g->exponent_offset : 0,
+                             g->layout == KILN_QUANT_GGUF ? "" : ", SRC=none", LACKS(g->weight_scales, "SCALES"),
+                             LACKS(g->weight_zeros, "ZEROS"), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"));
+}
+
+// Both kernels are there before either is queued.
+static kiln_status pack(Call *call, kiln_stream *stream, const Format *f, const PackSource *source,
+                        const kiln_quant_pack_args *g)
+{
+    kiln_kernel *of_codes, *of_scales = NULL;
+    kiln_status status = find_pack_codes(call, f, source, &of_codes);
+    if (!status && f->scaling == BY_GROUPS) status = find_pack_scales(call, f, source, g, &of_scales);
+    if (status) return status;
+    const kiln_arg codes[] = { call_tensor(call, WEIGHTS), call_tensor(call, TO_CODES), KILN_INT(g->k) };
+    status = call_launch(call, stream, of_codes, codes, COUNT(codes));
+    if (status || !of_scales) return status;
+    const kiln_arg scales[] = { g->layout == KILN_QUANT_GGUF ? call_tensor(call, WEIGHTS) : KILN_NONE,
+                                call_tensor(call, WEIGHT_SCALES),
+                                call_tensor(call, WEIGHT_ZEROS),
+                                call_tensor(call, TO_SCALES),
+                                call_tensor(call, TO_ZEROS),
+                                call_tensor(call, TO_MINIMA),
+                                KILN_INT(g->k),
+                                KILN_INT(source->group ? source->group : 1) };
+    return call_launch(call, stream, of_scales, scales, COUNT(scales));
 }
 
 kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_pack_args *args)
@@ -490,7 +498,5 @@ kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant
     kiln_status status = call_begin(&call, "kiln_quant_pack", ops, args, sizeof *args);
     if (!status) status = check_format(&call, (int)args->format, args->group, &f);
     if (!status) status = check_pack(&call, f, args, &source);
-    if (!status) status = pack_codes(&call, stream, f, &source, args->k);
-    if (!status && f->scaling == BY_GROUPS) status = pack_scales(&call, stream, f, &source, args);
-    return status;
+    return status ? status : pack(&call, stream, f, &source, args);
 }

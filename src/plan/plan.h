@@ -60,7 +60,7 @@ typedef struct PlanRequire {
 // CPU:  void entry(const void *words, int64_t first, int64_t last, void *scratch)
 //       runs the instances first .. last-1 in the order of the flattened grid (first dimension fastest).
 // CUDA: one struct parameter with these words, then the tensor maps (128 bytes each, aligned to 64), then `extra`, then,
-//       if it may trap, the address of the device's FaultRecord.
+//       if it may trap, the address of the device's FaultRecord, then, if it is traced, that of the kernel's trace.
 // A dimension that is walked (im2col): from its first position to the last, which is relative to the tensor's last.
 typedef struct PlanWalk {
     PlanCode first, last;
@@ -120,6 +120,7 @@ typedef struct LaunchPlan {
     PlanExtra *extras;
     int n_extras;
     bool traps;         // asserts, or is a --check build
+    bool traces;        // records when it waits (trace.h)
     bool deterministic; // false if it uses floating-point atomics or the returned value of an atomic
 } LaunchPlan;
 

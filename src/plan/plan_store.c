@@ -147,6 +147,16 @@ static void map_fields(Stream *s, const LaunchPlan *plan, PlanMap *m)
     s->failed |= m->n_walked > 0 && (m->n_walked != m->rank - 2 || !m->has_steps);
 }
 
+// What comes behind the arguments: bit 0 the fault record, bit 1 the trace.
+static void ends_field(Stream *s, LaunchPlan *p)
+{
+    int ends = p->traps | p->traces << 1;
+    int_field(s, &ends);
+    s->failed |= (ends & ~3) != 0;
+    p->traps = ends & 1;
+    p->traces = ends >> 1 & 1;
+}
+
 static void plan_fields(Stream *s, LaunchPlan *p)
 {
     text_field(s, &p->name);
@@ -194,7 +204,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
     for (int i = 0; i < p->n_maps; i++) map_fields(s, p, &p->maps[i]);
     p->extras = array_field(s, &p->n_extras, p->extras, sizeof(*p->extras), PLAN_MAX_EXTRAS);
     for (int i = 0; i < p->n_extras; i++) code_field(s, &p->extras[i].value);
-    bool_field(s, &p->traps);
+    ends_field(s, p);
     bool_field(s, &p->deterministic);
 }
 

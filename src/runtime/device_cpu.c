@@ -85,11 +85,16 @@ static kiln_status cpu_event_open(kiln_event *event) { return KILN_OK; }
 static void cpu_event_close(kiln_event *event) {}
 static kiln_status cpu_event_wait(kiln_event *event) { return KILN_OK; }
 
-static kiln_status cpu_event_record(kiln_event *event, kiln_stream *stream)
+static double seconds_of_clock(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    event->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static kiln_status cpu_event_record(kiln_event *event, kiln_stream *stream)
+{
+    event->seconds = seconds_of_clock();
     return KILN_OK;
 }
 
@@ -106,6 +111,7 @@ typedef struct Run {
     KernelEntry *entry;
     const Launch *launch;
     const int64_t *some; // the instances that run; NULL: all
+    CpuTimes *times;     // NULL: not noted
     _Atomic int ended;   // a RunEnd: no further piece is started
     char message[512];   // of the one that set it
 } Run;
@@ -172,9 +178,20 @@ static void host_free(void *context, void *memory)
     memory_free(block);
 }
 
+// Those that are noted run alone.
+static void run_noted(const Run *run, int64_t first, int64_t last, CpuHost *host)
+{
+    for (int64_t i = first; i < last; i++) {
+        const double begin = seconds_of_clock();
+        run->entry(run->launch->words, i, i + 1, host);
+        if (i < run->times->n) run->times->items[i] = (CpuInstance){ begin, seconds_of_clock(), host };
+    }
+}
+
 static void run_instances(const Run *run, int64_t first, int64_t last, CpuHost *host)
 {
-    if (!run->some) run->entry(run->launch->words, first, last, host);
+    if (run->times) run_noted(run, first, last, host);
+    else if (!run->some) run->entry(run->launch->words, first, last, host);
     for (int64_t i = first; run->some && i < last; i++)
         run->entry(run->launch->words, run->some[i], run->some[i] + 1, host);
 }
@@ -195,18 +212,24 @@ static void run_piece(void *context, int64_t first, int64_t last)
     while (piece.blocks) host_free(&piece, piece.blocks + 1);
 }
 
+static kiln_status run_all(Run *run, int64_t n)
+{
+    threads_run(n, run_piece, run);
+    if (run->ended == RUN_ON) return KILN_OK;
+    return status_fail(run->ended == RUN_TRAPPED ? KILN_TRAPPED : KILN_OUT_OF_MEMORY, "%s: %s",
+                       run->launch->plan->name, run->message);
+}
+
 kiln_status cpu_run(KernelEntry *entry, const Launch *launch, const int64_t *some, int64_t n)
 {
     Run run = { .entry = entry, .launch = launch, .some = some };
-    threads_run(n, run_piece, &run);
-    if (run.ended == RUN_ON) return KILN_OK;
-    return status_fail(run.ended == RUN_TRAPPED ? KILN_TRAPPED : KILN_OUT_OF_MEMORY, "%s: %s", launch->plan->name,
-                       run.message);
+    return run_all(&run, n);
 }
 
 static kiln_status cpu_launch(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch)
 {
-    return cpu_run(kernel->entry, launch, NULL, launch->instances);
+    Run run = { .entry = kernel->entry, .launch = launch, .times = kernel->times };
+    return run_all(&run, launch->instances);
 }
 
 static void cpu_unload(kiln_kernel *kernel)

@@ -543,12 +543,13 @@ kiln_status cuda_load(kiln_kernel *kernel)
 static void cuda_unload(kiln_kernel *kernel)
 {
     memory_free(kernel->map_cache);
+    if (kernel->trace) cuda_free(kernel->device, kernel->trace);
     if (!kernel->module || enter(kernel->device)) return;
     cuda_driver()->module_unload(kernel->module);
     leave();
 }
 
-enum { PARAM_BYTES = PLAN_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + (PLAN_MAX_EXTRAS + 1) * 8 };
+enum { PARAM_BYTES = PLAN_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + (PLAN_MAX_EXTRAS + 2) * 8 };
 
 static kiln_status fill_maps(kiln_kernel *kernel, const Launch *launch, const int64_t *computed, char *params)
 {
@@ -580,6 +581,13 @@ static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *
         const uint64_t record = (uintptr_t)kernel->device->fault;
         memcpy(params + at, &record, sizeof record);
         at += sizeof record;
+    }
+    if (!status && plan->traces && !kernel->trace)
+        status = status_fail(KILN_UNSUPPORTED, "%s: is traced, and nothing says which of its blocks", plan->name);
+    if (!status && plan->traces) {
+        const uint64_t trace = (uintptr_t)kernel->trace;
+        memcpy(params + at, &trace, sizeof trace);
+        at += sizeof trace;
     }
     if (!status && at > PLAN_ARGUMENT_BYTES)
         status = status_fail(KILN_UNSUPPORTED, "%s: its arguments take %zu bytes, a launch carries %d",

@@ -251,6 +251,7 @@ static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
     hash_add_text(hash, target->kind->name);
     hash_add(hash, facts, sizeof facts);
     hash_add(hash, &target->wide, sizeof target->wide);
+    hash_add(hash, &target->trace, sizeof target->trace);
 }
 
 enum { RECORD_NAME = HASH_NAME + 8 };

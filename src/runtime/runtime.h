@@ -134,22 +134,40 @@ struct kiln_kernel {
     // CPU
     KernelEntry *entry;
     void *object;
+    struct CpuTimes *times; // of the launches to come, for `kiln profile`; NULL: they are not noted
     // CUDA
     char *cubin;
     size_t n_cubin;
     void *module, *function, *map_cache;
     int clusters; // that run at once; 0: the kernel has none
+    void *trace;  // plan->traces: memory of the device, as plan/trace.h lays it out (trace.c)
     struct CudaReport {
         int registers, stack_bytes, spill_bytes, static_shared_bytes;
         bool serialised_wgmma, known;
     } report;
 };
 
+// When each instance of a launch ran, in seconds of a monotonic clock. Whoever sets kiln_kernel.times owns it and its items.
+typedef struct CpuInstance {
+    double begin, end;
+    const void *thread; // the same in all that one thread ran
+} CpuInstance;
+typedef struct CpuTimes {
+    CpuInstance *items; // by instance, so many of them; later ones are not noted
+    int64_t n;
+} CpuTimes;
+
 // An empty kernel with an arena, holding a use of the device; NULL when out of memory.
 kiln_kernel *kernel_new(kiln_device *device);
 // The first n instances, or those in `some` (device_cpu.c).
 kiln_status cpu_run(KernelEntry *entry, const Launch *launch, const int64_t *some, int64_t n);
 kiln_status cuda_load(kiln_kernel *kernel); // device_cuda.c: cubin to function
+
+// ---- what a traced kernel records (trace.c; plan/trace.h)
+
+// Clears the record, and chooses the CTAs of launches from here on: n of at most TRACE_CTAS. Before the first launch.
+kiln_status trace_choose(kiln_kernel *kernel, const unsigned *ctas, int n);
+kiln_status trace_download(kiln_kernel *kernel, uint64_t *words); // TRACE_BYTES, when all launches have ended
 
 void device_keep(kiln_device *device); // one more use; NULL is nothing
 

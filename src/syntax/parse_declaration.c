@@ -69,11 +69,14 @@ static Mode parse_mode(Parser *parser)
                                                 : MODE_SCALAR;
 }
 
+static const char *const param_words[] = { "optional", "in", "out", "inout", "strided" };
+
+const char *parse_parameter_word(int i) { return i < COUNT(param_words) ? param_words[i] : NULL; }
+
 static bool at_param_word(const Parser *parser) // and not at a type parameter that is called so
 {
-    const bool word = parse_is_word(parser, "optional") || parse_is_word(parser, "in") ||
-                      parse_is_word(parser, "out") || parse_is_word(parser, "inout") ||
-                      parse_is_word(parser, "strided");
+    bool word = false;
+    for (int i = 0; i < COUNT(param_words); i++) word |= parse_is_word(parser, param_words[i]);
     return word && parse_ahead(parser, 2).kind != TOK_COMMA && parse_ahead(parser, 2).kind != TOK_RPAREN;
 }
 
@@ -274,6 +277,8 @@ static const DeclInfo decl_infos[] = {
     { "reference", DECL_REFERENCE, parse_reference }, { "verify",   DECL_VERIFY,   parse_verify },
 };
 // clang-format on
+
+const char *parse_declaration_word(int i) { return i < COUNT(decl_infos) ? decl_infos[i].word : NULL; }
 
 // What is no declaration, up to the next line that starts with one, or behind the next block.
 static void skip_declaration(Parser *parser)

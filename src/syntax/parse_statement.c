@@ -611,6 +611,8 @@ static const WordStatement word_statements[] = {
 };
 // clang-format on
 
+const char *parse_statement_word(int i) { return i < COUNT(word_statements) ? word_statements[i].word : NULL; }
+
 static const WordStatement *find_word_statement(const Parser *parser)
 {
     const TokenKind next = parse_ahead(parser, 1).kind;

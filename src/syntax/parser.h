@@ -19,4 +19,10 @@ enum {
 // modules of one program are parsed into one arena.
 Module *parse_module(Arena *arena, Diags *diags, const Source *source);
 
+// Words that mean something at one place and are names elsewhere: what begins a declaration, a parameter, a statement.
+// The i-th from 0; NULL past the last. Those of statements may come more than once.
+const char *parse_declaration_word(int i);
+const char *parse_parameter_word(int i);
+const char *parse_statement_word(int i);
+
 #endif

@@ -63,6 +63,8 @@ struct Target {
     const LaunchValue *launch; // so many
     int n_launch;
     bool follows;  // a step of an operator that is not its first
+    bool trace;    // CUDA: the code records when it waits (plan/trace.h)
+    bool places;   // CUDA: comments of the text say where its actions come from; of kernel_compile alone
     uint64_t wide; // shape symbols, a bit for each bind, that may pass 32 bits
 };
 

@@ -231,11 +231,13 @@ typedef struct Job {
     pthread_cond_t ended;
     bool done, left; // NVRTC has returned; nobody waits any more
     char *source, option[32];
-    bool ptx;
+    bool ptx, lines; // lines: with a table of the source's lines
     int result;
     char *code, *log;
     size_t n_code, n_log;
 } Job;
+
+typedef enum { OUTPUT_CUBIN, OUTPUT_PTX, OUTPUT_LINES } Output; // LINES: a cubin with them
 
 static void free_job(Job *job)
 {
@@ -247,7 +249,7 @@ static void free_job(Job *job)
     memory_free(job);
 }
 
-static Job *new_job(const char *source, CudaArch arch, bool ptx)
+static Job *new_job(const char *source, CudaArch arch, Output output)
 {
     Job *const job = memory_alloc(sizeof *job);
     char *const copy = job ? memory_copy_text(source) : NULL;
@@ -257,9 +259,10 @@ static Job *new_job(const char *source, CudaArch arch, bool ptx)
         return NULL;
     }
     job->source = copy;
-    job->ptx = ptx;
+    job->ptx = output == OUTPUT_PTX;
+    job->lines = output == OUTPUT_LINES;
     // Of a virtual architecture there is no cubin, and ptxas, half of the time, does not run.
-    snprintf(job->option, sizeof job->option, "-arch=%s%s", ptx ? "compute_" : "sm_", arch.name + strlen("sm_"));
+    snprintf(job->option, sizeof job->option, "-arch=%s%s", job->ptx ? "compute_" : "sm_", arch.name + strlen("sm_"));
     pthread_mutex_init(&job->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -271,9 +274,10 @@ static Job *new_job(const char *source, CudaArch arch, bool ptx)
 static void compile(Job *job)
 {
     // --minimal leaves out the built-in headers, which take longer to read than any kernel.
-    const char *options[6] = { job->option, "-std=c++17", "--minimal", "-diag-suppress=177" };
+    const char *options[7] = { job->option, "-std=c++17", "--minimal", "-diag-suppress=177" };
     int n = 4;
     if (!job->ptx) options[n++] = "--ptxas-options=-v";
+    if (job->lines) options[n++] = "--generate-line-info";
     if (nvrtc.major > 12 || (nvrtc.major == 12 && nvrtc.minor >= 9))
         options[n++] = "--no-cache"; // its own, from which code comes without what ptxas said
     NvrtcProgram *program = NULL;
@@ -329,12 +333,12 @@ static kiln_status take_result(Job *job, const char *what, CudaArch arch, Made *
     return KILN_OK;
 }
 
-static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what, bool ptx, Made *made)
+static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what, Output output, Made *made)
 {
     pthread_t thread;
     kiln_status status = need_nvrtc();
     if (status) return status;
-    Job *const job = new_job(source, arch, ptx);
+    Job *const job = new_job(source, arch, output);
     if (!job) return status_fail(KILN_OUT_OF_MEMORY, "out of memory to compile %s", what);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -399,7 +403,7 @@ static kiln_status build_cubin(const char *source, CudaArch arch, const char *wh
                                size_t *n, CudaResources *resources)
 {
     Made made = { 0 };
-    const kiln_status status = run_nvrtc(source, arch, what, false, &made);
+    const kiln_status status = run_nvrtc(source, arch, what, OUTPUT_CUBIN, &made);
     if (!status) {
         keep_cubin(name, &made);
         if (resources) *resources = read_log(made.log ? made.log : "");
@@ -430,9 +434,19 @@ kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, cha
 kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx)
 {
     Made made = { 0 };
-    const kiln_status status = run_nvrtc(source, arch, "the kernel", true, &made);
+    const kiln_status status = run_nvrtc(source, arch, "the kernel", OUTPUT_PTX, &made);
     memory_free(made.log);
     *ptx = made.code;
+    return status;
+}
+
+kiln_status nvrtc_lines(const char *source, CudaArch arch, char **cubin, size_t *n)
+{
+    Made made = { 0 };
+    const kiln_status status = run_nvrtc(source, arch, "the kernel", OUTPUT_LINES, &made);
+    memory_free(made.log);
+    *cubin = made.code;
+    *n = made.n_code;
     return status;
 }
 

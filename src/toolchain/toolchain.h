@@ -122,6 +122,8 @@ kiln_status nvrtc_hash(Hash *hash, CudaArch arch);
 kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME], char **cubin,
                         size_t *n, CudaResources *resources);
 char *nvrtc_find(const char *name, size_t *n, CudaResources *resources);
+// The same code with a table of the source's lines (tools/sass_lines.h reads it); not of the cache.
+kiln_status nvrtc_lines(const char *source, CudaArch arch, char **cubin, size_t *n);
 kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx);
 kiln_status nvrtc_describe(char *text, size_t bytes);
 

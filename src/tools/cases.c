@@ -49,6 +49,7 @@ static kiln_status build_form(CaseBuild *build, const CaseOptions *options, Kern
                              .checked = !host && options->build.check,
                              .form = form };
     const kiln_status status = target_choose(request.device, host ? NULL : &options->build, &request.target);
+    request.target.trace = !host && options->trace;
     return status ? status : kernel_build(&request, kernel);
 }
 

@@ -22,6 +22,7 @@ typedef struct CaseOptions {
     kiln_device *device;
     kiln_build_options build;
     bool tight;           // rows of tensors bound to strided lie side by side, as in a contiguous one
+    bool trace;           // the kernel is a traced build
     bool unchecked_types; // no check has them: default tolerances allow for what sums of fp8 products may lose
 } CaseOptions;
 

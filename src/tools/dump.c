@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // dump.c - `kiln dump`: what the stages of the compiler made of a kernel.
 #include "tools/work.h"
+#include "tools/counts.h"
 #include "syntax/ast_print.h"
 #include "base/memory.h"
 
@@ -66,6 +67,11 @@ static kiln_status print_cubin(const Compiled *compiled, void *context)
     return status;
 }
 
+static kiln_status print_lines(const Compiled *compiled, void *context)
+{
+    return lines_print(compiled, cuda_arch(((const Target *)context)->gpu, 0));
+}
+
 static kiln_status print_assembly(const Compiled *compiled, void *context)
 {
     char folder[PATH_BYTES], path[PATH_BYTES + 16];
@@ -92,6 +98,7 @@ typedef struct LateStage {
 static const LateStage late_stages[] = {
     { "ptx", &target_cuda, "--arch=90", print_ptx },
     { "sass", &target_cuda, "--arch=90", print_cubin },
+    { "lines", &target_cuda, "--arch=90", print_lines },
     { "asm", &target_cpu, "--device=cpu", print_assembly },
 };
 
@@ -100,8 +107,9 @@ static int dump_late(const ToolRequest *request, const LateStage *stage)
     if (stage->kind != request->build.target.kind)
         return fail_usage("--stage=%s is of the %s target; choose it with %s", stage->name, stage->kind->title,
                           stage->choice);
-    return kernel_compile(&request->build, NULL, NULL, stage->print, (void *)&request->build.target) ? fail_status(NULL)
-                                                                                                     : EXIT_OK;
+    BuildRequest build = request->build;
+    build.target.places = stage->print == print_lines;
+    return kernel_compile(&build, NULL, NULL, stage->print, &build.target) ? fail_status(NULL) : EXIT_OK;
 }
 
 static int fail_stage(const ToolRequest *request, const char *stage)
@@ -151,11 +159,13 @@ int tool_dump(int argc, char **argv)
     const Option options[] = {
         { "--stage", OPTION_TEXT, &o.stage, "NAME", "what to print (default: tile)" },
         TARGET_OPTIONS(o.target),
+        { "--trace", OPTION_FLAG, &o.target.trace, NULL, "CUDA: the build that 'kiln profile' traces" },
     };
     const Usage usage = {
         "kiln dump [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Prints a kernel as a stage of the compiler made it. Stages, in order: ast, tile, each pass by its\n"
-        "name, schedule (CUDA), loop, source, then asm (CPU) or ptx and sass (CUDA).",
+        "name, schedule (CUDA), loop, source, then asm (CPU) or ptx, sass and lines (CUDA): how many machine\n"
+        "instructions each line of the source has.",
         options, COUNT(options),
         "  kiln dump --stage=source kernels/gemm/gemm.tile gemm_nt T=f32\n"
         "  kiln dump --stage=sass --arch=90 kernels/gemm/gemm.tile gemm_nt\n"

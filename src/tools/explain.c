@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // explain.c - `kiln explain`: what was decided for a kernel, what that is expected to cost, and what could be faster.
+#include "tools/explain_page.h"
 #include "tools/work.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 typedef struct ExplainOptions {
     TargetOptions target;
-    const char *card, *at;
+    const char *card, *at, *html, *measured;
     bool cost, notes, json;
     int n_args;
     char **args;
@@ -91,7 +92,11 @@ static int explain_one(Arena *arena, const ExplainOptions *o)
     if (result < 0) result = request_bind(&request, arena);
     if (o->card) request.build.target.card = o->card;
     if (result < 0 && o->at) result = read_launch(arena, o->at, &request.build.target);
-    if (result < 0) result = o->cost ? explain_cost(&request) : explain_built(&request);
+    const PageOptions page = { o->html, o->args[0], o->at, o->card, o->measured, &o->target };
+    if (result < 0)
+        result = o->html   ? explain_page(&request, arena, &page)
+                 : o->cost ? explain_cost(&request)
+                           : explain_built(&request);
     request_close(&request);
     return result;
 }
@@ -223,10 +228,14 @@ int tool_explain(int argc, char **argv)
     ExplainOptions o = { .args = argv };
     const Option options[] = {
         TARGET_OPTIONS(o.target),
+        { "--trace", OPTION_FLAG, &o.target.trace, NULL, "CUDA: of the build that 'kiln profile' traces" },
         { "--cost", OPTION_FLAG, &o.cost, NULL, "only what it is expected to cost; makes no code" },
         { "--at", OPTION_TEXT, &o.at, "NAME=N,...",
           "estimate a launch of these shapes and scalars, with code for any" },
         { "--card", OPTION_TEXT, &o.card, "NAME", "H200, H100 or A100 instead of the usual card of the architecture" },
+        { "--html", OPTION_FILE, &o.html, "FILE", "one page of it all, on standard output or into a file" },
+        { "--measured", OPTION_TEXT, &o.measured, "TIME",
+          "with --html: the time of a launch, such as 182us, for its plot" },
         { "--notes", OPTION_FLAG, &o.notes, NULL,
           "the performance notes of all kernels of files or folders; makes no code" },
         { "--json", OPTION_FLAG, &o.json, NULL, "with --notes: one JSON object" },
@@ -238,10 +247,14 @@ int tool_explain(int argc, char **argv)
         options, COUNT(options),
         "  kiln explain --arch=90 kernels/attention/forward.tile D=64\n"
         "  kiln explain --arch=90 --cost kernels/gemm/gemm.tile gemm_nt M=4096 N=4096 K=4096\n"
+        "  kiln explain --arch=90 --html=gemm.html kernels/gemm/gemm.tile gemm_nt M=4096 N=4096 K=4096\n"
         "  kiln explain --arch=90 --notes kernels/\n"
     };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     if (end >= 0) return end;
+    if (o.html && (o.notes || o.cost))
+        return fail_usage("explain: --html is a page of one kernel, without --notes or --cost");
+    if (o.measured && !o.html) return fail_usage("explain: --measured goes with --html");
     if (o.json && !o.notes) return fail_usage("explain: --json goes with --notes");
     return with_arena(explain, &o);
 }

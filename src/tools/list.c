@@ -3,13 +3,14 @@
 //
 // Listed is what a file holds a `check` of: other kernels are steps of its operators.
 #include "tools/tool.h"
+#include "tools/words.h"
 
 #include <ctype.h>
 #include <string.h>
 
 typedef struct ListOptions {
     const char *kernels;
-    bool json;
+    bool json, words;
     int n_args;
     char **args;
 } ListOptions;
@@ -215,6 +216,24 @@ static void print_list_json(const List *list, const Entry *const *shown, int n)
     printf("\n]}\n");
 }
 
+// ---- the words of the language
+
+static void print_words(bool json)
+{
+    printf("%s", json ? "{" : "");
+    for (int g = 0; g < WORD_GROUPS; g++) {
+        const WordGroup *const group = &word_groups[g];
+        printf(json ? "%s\n\"%s\": [" : "%s%s:", json && g ? "," : "", group->name);
+        const char *before = "", *word;
+        for (int i = 0, n = 0; (word = group->word(i)) != NULL; before = word, i++) {
+            if (strcmp(word, before) == 0) continue;
+            printf(json ? "%s\"%s\"" : "%s %s", json && n++ ? ", " : "", word);
+        }
+        printf(json ? "]" : "\n");
+    }
+    printf("%s", json ? "\n}\n" : "");
+}
+
 // ---- all of it
 
 static bool is_wanted(const ListOptions *o, const Entry *e)
@@ -236,6 +255,10 @@ static int fail_none(Arena *arena, const ListOptions *o, const List *list)
 static int list_all(Arena *arena, void *context)
 {
     const ListOptions *const o = context;
+    if (o->words) {
+        print_words(o->json);
+        return EXIT_OK;
+    }
     List list = { .arena = arena, .folder = o->kernels ? o->kernels : kernels_folder(arena) };
     char *const folders[] = { (char *)list.folder };
     const char **paths;
@@ -256,6 +279,7 @@ int tool_list(int argc, char **argv)
     const Option options[] = {
         { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER",
           "of this folder (default: the library's, as they are installed)" },
+        { "--words", OPTION_FLAG, &o.words, NULL, "the words of the language instead, by what they are" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object" },
     };
     const Usage usage = {

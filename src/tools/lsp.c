@@ -6,6 +6,7 @@
 // stands for is told by the syntax tree (places.c).
 #include "tools/places.h"
 #include "tools/tool.h"
+#include "tools/words.h"
 #include "base/json_read.h"
 #include "base/memory.h"
 #include "syntax/format.h"
@@ -389,11 +390,7 @@ static void list_place(void *context, const Place *place)
 
 static void completion(Server *s, const Json *message)
 {
-    enum { FUNCTION = 3, KEYWORD = 14, STRUCT = 22 };
-    static const char *const words[] = { "kernel", "fn",    "operator",  "import",  "reference", "check",   "verify",
-                                         "extern", "in",    "out",       "inout",   "optional",  "strided", "grid",
-                                         "view",   "stage", "on",        "require", "assume",    "assert",  "print",
-                                         "layout", "input", "tolerance", "type",    "cluster",   "temp" };
+    enum { FUNCTION = 3, KEYWORD = 14, CONSTANT = 21, STRUCT = 22 };
     Question q;
     Text result = { .arena = s->arena };
     Listing l = { &result, 0 };
@@ -403,11 +400,16 @@ static void completion(Server *s, const Json *message)
         if (decl) places_in(q.read.program, decl, list_place, &l);
         places_of(q.read.program, list_place, &l);
     }
-    for (int i = 0; i < M_COUNT; i++) list_item(&l, builtins[i].name, FUNCTION, "a built-in function");
-    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++) list_item(&l, dtype_name((DType)t), STRUCT, "an element type");
-    for (int t = TOK_ATOMIC; t < TOK_COUNT; t++)
-        list_item(&l, token_spelling((TokenKind)t), KEYWORD, "a word of the language");
-    for (int i = 0; i < COUNT(words); i++) list_item(&l, words[i], KEYWORD, "a word of the language");
+    for (int g = 0; g < WORD_GROUPS; g++) {
+        const WordGroup *const group = &word_groups[g];
+        const int kind = strcmp(group->name, "types") == 0       ? STRUCT
+                         : strcmp(group->name, "functions") == 0 ? FUNCTION
+                         : strcmp(group->name, "constants") == 0 ? CONSTANT
+                                                                 : KEYWORD;
+        const char *before = "";
+        for (int i = 0; group->word(i); before = group->word(i++))
+            if (strcmp(group->word(i), before) != 0) list_item(&l, group->word(i), kind, group->about);
+    }
     text_print(&result, "]");
     reply(s, message, text_cstr(&result));
 }

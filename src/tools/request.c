@@ -44,7 +44,10 @@ static int open_device(ToolRequest *request, const TargetOptions *options)
         return fail_usage("--arch is for CUDA, and %s is none: --device=cuda:0, or no --device", name);
     if (!is_cpu && options->isa) return fail_usage("--isa is for the CPU");
     request->build.checked = options->check;
-    return target_choose(request->build.device, &build, &request->build.target) ? fail_status(NULL) : -1;
+    if (options->trace && is_cpu) return fail_usage("--trace is of CUDA: --device=cuda:0, or --arch=90");
+    if (target_choose(request->build.device, &build, &request->build.target)) return fail_status(NULL);
+    request->build.target.trace = options->trace;
+    return -1;
 }
 
 int request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args)

@@ -90,31 +90,44 @@ static bool has_free_shape(const LaunchPlan *plan)
     return false;
 }
 
-static void print_counted(const Work *work, const Rates *rates, double rate)
+Roofline roofline_of(const BuildRequest *request)
 {
-    const double computing = work->operations / rate, moving = work->bytes / rates->bytes;
-    printf("floor on %s: ", rates->card);
-    if (work->operations > 0) {
-        print_amount(work->operations, "op in products: ");
+    const Rates *const rates = find_rates(request->target.gpu);
+    if (!rates) return (Roofline){ .unknown = "nothing is known of the target's machines" };
+    const Work work = work_of(request->program, request->name, request->bindings, request->n_bindings,
+                              &(WorkValues){ .values = request->bindings, .n_values = request->n_bindings });
+    if (work.operations_unknown || work.bytes_unknown)
+        return (Roofline){ .unknown = work.operations_unknown ? work.operations_unknown : work.bytes_unknown };
+    return (Roofline){ .card = rates->card,
+                       .operations = work.operations,
+                       .bytes = work.bytes,
+                       .operation_rate = operations_rate(request, rates),
+                       .byte_rate = rates->bytes };
+}
+
+static void print_counted(const Roofline *roofline)
+{
+    const double computing = roofline->operations / roofline->operation_rate,
+                 moving = roofline->bytes / roofline->byte_rate;
+    printf("floor on %s: ", roofline->card);
+    if (roofline->operations > 0) {
+        print_amount(roofline->operations, "op in products: ");
         print_time(computing);
         printf("; ");
     }
-    print_amount(work->bytes, "B moved once: ");
+    print_amount(roofline->bytes, "B moved once: ");
     print_time(moving);
     printf("; bound by %s\n", computing > moving ? "products" : "memory");
 }
 
 void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel)
 {
-    const Rates *const rates = find_rates(request->target.gpu);
-    if (!rates) return;
+    if (!find_rates(request->target.gpu)) return;
     if (has_free_shape(kernel->plan)) {
         printf("floor: bind the shapes' names (NAME=VALUE) to see operations, bytes and the least time\n");
         return;
     }
-    const Work work = work_of(request->program, request->name, request->bindings, request->n_bindings,
-                              &(WorkValues){ .values = request->bindings, .n_values = request->n_bindings });
-    if (work.operations_unknown || work.bytes_unknown)
-        printf("floor: not counted: %s\n", work.operations_unknown ? work.operations_unknown : work.bytes_unknown);
-    else print_counted(&work, rates, operations_rate(request, rates));
+    const Roofline roofline = roofline_of(request);
+    if (roofline.unknown) printf("floor: not counted: %s\n", roofline.unknown);
+    else print_counted(&roofline);
 }

@@ -313,10 +313,10 @@ static int run(Arena *arena, void *context)
     if (r.options->json) json_output();
     int result = request_open(&r.request, arena, &r.options->target, r.options->n_args, r.options->args);
     r.cases = (CaseOptions){
-        r.request.build.device,
-        { .check = r.options->target.check, .isa = r.options->target.isa, .arch = (int)r.options->target.arch },
-        false,
-        false
+        .device = r.request.build.device,
+        .build = { .check = r.options->target.check,
+                   .isa = r.options->target.isa,
+                   .arch = (int)r.options->target.arch },
     };
     if (result < 0 && !r.cases.device) result = fail_usage("run: --arch needs a CUDA device: --device=cuda:0");
     if (result < 0) result = choose_case(&r);

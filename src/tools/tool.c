@@ -24,8 +24,12 @@ static void print_help(const Usage *usage)
     for (int i = 0; i < usage->n_options; i++) {
         const Option *const o = &usage->options[i];
         char left[64];
-        const char *const between = !o->argument ? "" : o->kind == OPTION_FOLDER ? " " : "=";
-        snprintf(left, sizeof left, "%s%s%s", o->name, between, o->argument ? o->argument : "");
+        const char *const between = !o->argument               ? ""
+                                    : o->kind == OPTION_FOLDER ? " "
+                                    : o->kind == OPTION_FILE   ? "[="
+                                                               : "=";
+        snprintf(left, sizeof left, "%s%s%s%s", o->name, between, o->argument ? o->argument : "",
+                 o->kind == OPTION_FILE ? "]" : "");
         printf("  %-22s %s\n", left, o->help);
     }
     if (usage->examples) printf("\nexamples:\n%s", usage->examples);
@@ -89,6 +93,10 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
     if (option->kind == OPTION_FLAG) {
         *(bool *)option->value = true;
         return text[n] ? fail_usage("%s takes no value", option->name) : -1;
+    }
+    if (option->kind == OPTION_FILE) {
+        *(const char **)option->value = text[n] ? text + n + 1 : "-";
+        return text[n] && !text[n + 1] ? fail_usage("%s= needs a file's name", option->name) : -1;
     }
     const bool joined = option->kind == OPTION_FOLDER ? text[2] != 0 : text[n] != 0;
     const char *value = !joined ? NULL : option->kind == OPTION_FOLDER ? text + 2 : text + n + 1;
@@ -180,6 +188,19 @@ void json_output_end(void)
     output_lost |= ferror(json_file) != 0;
     output_lost |= fclose(json_file) != 0;
     json_file = NULL;
+}
+
+int output_text(const char *path, const Text *text)
+{
+    if (strcmp(path, "-") == 0) {
+        fwrite(text_cstr(text), 1, text->length, stdout);
+        return EXIT_OK;
+    }
+    if (!file_write(path, text_cstr(text), text->length)) {
+        fprintf(stderr, "kiln: cannot write %s: %s\n", path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    return EXIT_OK;
 }
 
 // Messages about a source begin with its place; all others are the command's own.

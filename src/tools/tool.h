@@ -29,14 +29,17 @@ int tool_cache(int argc, char **argv);
 int tool_list(int argc, char **argv);
 int tool_tune(int argc, char **argv);
 int tool_lsp(int argc, char **argv);
+int tool_profile(int argc, char **argv);
+int tool_layout(int argc, char **argv);
 
 // ---- notes.c
 typedef VEC(const char *) NoteTexts;
 // The performance notes of a kernel, or of an operator's steps, that are not among them yet; each ends with a newline.
 void notes_collect(Arena *arena, NoteTexts *notes, const kiln_kernel *kernel);
 
-// ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times
-typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_FOLDER } OptionKind;
+// ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times; a file that is written:
+// --name for standard output, which is "-", or --name=value
+typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_FILE, OPTION_NUMBER, OPTION_FOLDER } OptionKind;
 typedef struct Folders {
     const char *items[32];
     int n;
@@ -44,7 +47,7 @@ typedef struct Folders {
 typedef struct Option {
     const char *name; // "--device"
     OptionKind kind;
-    void *value;                 // bool *, const char **, int64_t * or Folders *; a number is 0 to INT32_MAX
+    void *value; // bool *, const char ** (of OPTION_FILE, too), int64_t * or Folders *; numbers: 0 to INT32_MAX
     const char *argument, *help; // "NAME", "run on this device"
 } Option;
 typedef struct Usage {
@@ -73,6 +76,8 @@ void progress_end(void);
 // Where an object of JSON goes: standard output. From the first call on, what kernels print goes to standard error.
 FILE *json_output(void);
 void json_output_end(void);
+// Into a file, or "-": standard output. The exit status, after a message if it fails.
+int output_text(const char *path, const Text *text);
 extern bool output_lost;           // some of it could not be written
 int fail_status(const char *what); // prints the library's message; EXIT_FAILED
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -89,14 +94,16 @@ int compare_doubles(const void *a, const void *b); // for qsort
 typedef struct TargetOptions {
     const char *device, *isa;
     int64_t arch; // without a device: compile only
-    bool check;
+    bool check, trace; // trace: CUDA code that records when it waits
     Folders folders;
     const char *tuned, *tuned_for; // TUNED_OPTIONS
 } TargetOptions;
 #define TUNED_OPTIONS(t)                                                                                               \
-    { "--tuned", OPTION_TEXT, &(t).tuned, "FILE", "take build values from a file of 'kiln tune'" },                   \
-        { "--tuned-for", OPTION_TEXT, &(t).tuned_for, "VALUES",                                                        \
-          "of its rows the one nearest to these launch values, as M=64,N=4096" }
+    { "--tuned", OPTION_TEXT, &(t).tuned, "FILE", "take build values from a file of 'kiln tune'" },                    \
+    {                                                                                                                  \
+        "--tuned-for", OPTION_TEXT, &(t).tuned_for, "VALUES",                                                          \
+            "of its rows the one nearest to these launch values, as M=64,N=4096"                                       \
+    }
 #define FOLDER_OPTION(f)                                                                                               \
     {                                                                                                                  \
         "-I", OPTION_FOLDER, &(f), "DIR", "look for imports there, before $KILN_PATH and the library"                  \

@@ -324,10 +324,10 @@ static int tune(Arena *arena, void *context)
     t.deadline = seconds_now() + (double)t.options->seconds;
     int result = request_open(&t.request, arena, &t.options->target, t.options->n_args, t.options->args);
     t.cases = (CaseOptions){
-        t.request.build.device,
-        { .check = t.options->target.check, .isa = t.options->target.isa, .arch = (int)t.options->target.arch },
-        false,
-        false
+        .device = t.request.build.device,
+        .build = { .check = t.options->target.check,
+                   .isa = t.options->target.isa,
+                   .arch = (int)t.options->target.arch },
     };
     if (result < 0 && !t.cases.device) result = fail_usage("tune: --arch needs a CUDA device: --device=cuda:0");
     if (result < 0) result = search(&t);

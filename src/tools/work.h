@@ -13,6 +13,15 @@ Work work_of_case(const Case *c);
 // Bytes of all tensors, each once; inout counts twice.
 double count_bytes(const Case *c);
 
+// The least that a launch does, and what a GPU of the request's architecture can do at most.
+typedef struct Roofline {
+    const char *unknown; // why there is none; NULL: there is
+    const char *card;    // "an H200"; NULL: nothing is known of it
+    double operations, bytes;
+    double operation_rate, byte_rate; // per second
+} Roofline;
+Roofline roofline_of(const BuildRequest *request); // all shapes are bound
+
 // For `kiln explain`, a line: the least time for it on a GPU of the request's architecture.
 void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel);
 

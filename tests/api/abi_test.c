@@ -178,11 +178,14 @@ static void sizes_of_expert_arguments(void **state)
     CHECK_CALL(kiln_moe_unpermute_args, kiln_moe_unpermute);
     CHECK_CALL(kiln_grouped_gemm_args, kiln_grouped_gemm);
     CHECK_CALL(kiln_grouped_gemm_weights_args, kiln_grouped_gemm_weights);
+    CHECK_CALL(kiln_grouped_mxfp4_args, kiln_grouped_mxfp4);
+    CHECK_CALL(kiln_sparse24_pack_args, kiln_sparse24_pack);
     CHECK_CALL(kiln_moe_args, kiln_moe);
     CHECK_CALL(kiln_block_sparse_gemm_args, kiln_block_sparse_gemm);
     CHECK_CALL(kiln_topk_args, kiln_topk);
     CHECK_CALL(kiln_sample_args, kiln_sample);
     CHECK_WORKSPACE(kiln_grouped_gemm_args, kiln_grouped_gemm_workspace_size);
+    CHECK_WORKSPACE(kiln_grouped_mxfp4_args, kiln_grouped_mxfp4_workspace_size);
     CHECK_WORKSPACE(kiln_moe_args, kiln_moe_workspace_size);
     CHECK_WORKSPACE(kiln_topk_args, kiln_topk_workspace_size);
 }

@@ -85,6 +85,37 @@ link masked masked.c gen/libmasked.a
 alone ./masked >said || { cat said; fail "masked decoding does not run from an archive"; }
 grep -q '^0x3400$' said || { cat said; fail "masked decoding from an archive computes something else"; }
 
+# ---- an operator of two kernels queues neither where the archive lacks the second
+cat >pack.c <<'END'
+#include "pack.h"
+#include <kiln/ops/quant.h>
+#include <stdio.h>
+#include <string.h>
+static _Alignas(256) char weights[32], weight_scales[4], codes[256], scales[16];
+int main(void)
+{
+    kiln_device *device;
+    kiln_ops *ops;
+    if (kiln_device_open("cpu", &device) || kiln_ops_open_archive(device, &pack_archive, &ops)) return 2;
+    const int64_t some[] = { 2, 16 }, all[] = { 2, 64 }, groups[] = { 2, 1 }, padded[] = { 2, 4 };
+    kiln_tensor tw = kiln_tensor_of(device, weights, KILN_U8, 2, some), ts = kiln_tensor_of(device, weight_scales, KILN_BF16, 2, groups);
+    kiln_tensor tc = kiln_tensor_of(device, codes, KILN_U8, 2, all), to = kiln_tensor_of(device, scales, KILN_BF16, 2, padded);
+    memset(codes, 7, sizeof codes);
+    kiln_quant_pack_args args = { .weights = &tw, .weight_scales = &ts, .codes = &tc, .scales = &to, .format = KILN_QUANT_INT4S, .k = 32, .group = 32 };
+    if (!kiln_quant_pack(ops, NULL, &args) || kiln_stream_wait(device, NULL)) return 3;
+    puts(kiln_error_message());
+    kiln_ops_close(ops);
+    for (int i = 0; i < 128; i++)
+        if (codes[i] != 7) return 1;
+    return 0;
+}
+END
+echo "cpu quant/pack.tile quant_pack_codes FROM=0, X=u8, Q=u4, BITS=4" >pack.list
+"$kiln" build --emit=archive --isa=portable --name=pack --output=gen pack.list >files
+link pack pack.c gen/libpack.a
+alone ./pack >said || { cat said; fail "packing wrote codes though the kernel of scales is lacking"; }
+grep -q " quant_pack_scales " said || { cat said; fail "the message does not name quant_pack_scales"; }
+
 # ---- each form holds what its name says and no more: by its object, disassembled, with the code of the kernels in it
 cat >one.list <<'END'
 cpu kernels.tile first T=bf16    # for the CPU alone

@@ -251,6 +251,44 @@ static void products_of_fp8(void **state)
             KILN_BAD_SHAPE, "'b_scales' has 3 rows of scales for N = 144, expected 2");
 }
 
+// Of ragged rows, and of one expert that has all.
+static void products_of_mxfp4(void **state)
+{
+    enum { K4 = 160, PADDED = 256, TOKENS = 40 };
+    static const double magnitudes[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+    static const int32_t one[] = { 0, 0, 0, ROWS, ROWS, ROWS };
+    Array *const codes = whole(ARRAY(KILN_U8, EXPERTS, N, PADDED / 2), 0, 255);
+    Array *const scales = whole(ARRAY(KILN_U8, EXPERTS, N, PADDED / 32), 120, 130);
+    Array *const bias = drawn(ARRAY(KILN_BF16, EXPERTS, N), -9, 9), *const w = drawn(ARRAY(KILN_F32, ROWS), 0, 1);
+    Array *const tokens = whole(ARRAY(KILN_I32, ROWS), -1, TOKENS - 1);
+    kiln_tensor as_e2m1 = codes->tensor;
+    as_e2m1.type = KILN_E2M1, as_e2m1.shape[2] = PADDED;
+    for (int i = 0; i < 2; i++) {
+        const int32_t *const offsets = i ? one : offsets_of;
+        Array *const a = drawn(ARRAY(KILN_BF16, TOKENS, K4), -1, 1), *const c = result(ARRAY(KILN_BF16, ROWS, N));
+        double *const expected = untouched(c);
+        for (int e = 0; e < EXPERTS; e++)
+            for (int64_t r = offsets[e]; r < offsets[e + 1]; r++)
+                for (int64_t n = 0; n < N; n++) {
+                    const int64_t m = (int64_t)get(tokens, r), row = e * N + n;
+                    double sum = get(bias, row);
+                    for (int64_t k = 0; k < K4 && m >= 0; k++) {
+                        const int code = (int)get(codes, row * PADDED / 2 + k / 2) >> k % 2 * 4 & 15;
+                        sum += get(a, m * K4 + k) * magnitudes[code & 7] * (code & 8 ? -1 : 1) *
+                               exp2(get(scales, row * PADDED / 32 + k / 32) - 127);
+                    }
+                    expected[r * N + n] = sum * get(w, r);
+                }
+        kiln_grouped_mxfp4_args g = { .a = of(a), .codes = i ? &as_e2m1 : of(codes), .scales = of(scales), .c = of(c) };
+        g.offsets = of(listed(EXPERTS + 1, offsets));
+        g.tokens = of(tokens), g.bias = of(bias), g.row_weights = of(w);
+        assert_ok(kiln_grouped_mxfp4_workspace_size(ops, &g, &g.workspace_bytes));
+        g.workspace = bytes_new(g.workspace_bytes)->tensor.data;
+        done(kiln_grouped_mxfp4(ops, NULL, &g));
+        compare("c", c, expected, (Tolerance){ 0.2, 2e-2, 1e-4 });
+    }
+}
+
 static void weight_gradients(void **state)
 {
     Array *const a = drawn(ARRAY(KILN_BF16, ROWS, K), -1, 1), *const dc = drawn(ARRAY(KILN_BF16, ROWS, N), -1, 1);
@@ -277,13 +315,68 @@ typedef struct LayerCase {
     bool logits, biases, residual, interleaved;
     kiln_moe_activation activation;
     kiln_moe_routing routing;
+    kiln_moe_format format;
 } LayerCase;
 
-enum { WIDTH = 64 };
+enum { WIDTH = 64, HIDDEN_MOST = 160 };
+
+// [n][rows][columns] of numbers, in a format.
+typedef struct Weights {
+    kiln_moe_format format;
+    int64_t rows, columns;
+    Array *numbers, *scales;
+} Weights;
+
+// `halves`: blocks of scales begin anew in the middle of the rows.
+static Weights weights_drawn(kiln_type type, kiln_moe_format format, int64_t n, int64_t rows, int64_t columns,
+                             int halves)
+{
+    const int64_t padded = (columns + 127) / 128 * 128, blocks = (rows / halves + 127) / 128 * halves;
+    Weights w = { .format = format, .rows = rows, .columns = columns };
+    if (format == KILN_MOE_MXFP4) {
+        w.numbers = whole(ARRAY(KILN_U8, n, rows, padded / 2), 0, 255);
+        w.scales = whole(ARRAY(KILN_U8, n, rows, padded / 32), 121, 124);
+    } else if (format == KILN_MOE_FP8) {
+        w.numbers = drawn(ARRAY(KILN_E4M3, n, rows, columns), -1, 1);
+        w.scales = drawn(ARRAY(KILN_F32, n, blocks, padded / 128), 0.2, 0.4);
+    } else {
+        w.numbers = drawn(ARRAY(type, n, rows, columns), -0.3, 0.3);
+    }
+    return w;
+}
+
+static double weight(const Weights *w, int64_t e, int64_t row, int64_t column, int halves)
+{
+    static const double magnitudes[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+    const int64_t padded = (w->columns + 127) / 128 * 128, r = e * w->rows + row;
+    if (w->format == KILN_MOE_SAME) return get(w->numbers, r * w->columns + column);
+    if (w->format == KILN_MOE_MXFP4) {
+        const int code = (int)get(w->numbers, r * padded / 2 + column / 2) >> column % 2 * 4 & 15;
+        return magnitudes[code & 7] * (code & 8 ? -1 : 1) * exp2(get(w->scales, r * padded / 32 + column / 32) - 127);
+    }
+    const int64_t half = w->rows / halves, blocks = (half + 127) / 128;
+    const int64_t block = (e * halves + row / half) * blocks + row % half / 128;
+    return get(w->numbers, r * w->columns + column) * get(w->scales, block * (padded / 128) + column / 128);
+}
+
+// Numbers as fp8 has them, in groups of 128.
+static void quantise(double *x, int64_t n)
+{
+    Array *const q = ARRAY(KILN_E4M3, 1);
+    for (int64_t first = 0; first < n; first += 128) {
+        double top = 1e-4;
+        for (int64_t i = first; i < n && i < first + 128; i++) top = fmax(top, fabs(x[i]));
+        for (int64_t i = first; i < n && i < first + 128; i++) {
+            set(q, 0, x[i] * (448 / top));
+            x[i] = get(q, 0) * (top / 448);
+        }
+    }
+}
 
 typedef struct Ffn {
     const LayerCase *c;
-    const Array *gate_up, *down, *gate_up_bias, *down_bias;
+    Weights gate_up, down;
+    const Array *gate_up_bias, *down_bias;
     int64_t hidden;
 } Ffn;
 
@@ -297,22 +390,22 @@ static double activated(const LayerCase *c, double g, double u)
 }
 
 // Adds w expert(x) to y.
-static void add_expert(const Ffn *f, int64_t e, const Array *x, int64_t m, double w, double *y)
+static void add_expert(const Ffn *f, int64_t e, const double *x, double w, double *y)
 {
-    double h[64];
+    double h[HIDDEN_MOST];
     for (int64_t j = 0; j < f->hidden; j++) {
-        const int64_t at[2] = { e * 2 * f->hidden + (f->c->interleaved ? 2 * j : j),
-                                e * 2 * f->hidden + (f->c->interleaved ? 2 * j + 1 : f->hidden + j) };
+        const int64_t at[2] = { f->c->interleaved ? 2 * j : j, f->c->interleaved ? 2 * j + 1 : f->hidden + j };
         double sum[2];
         for (int s = 0; s < 2; s++) {
-            sum[s] = f->gate_up_bias ? get(f->gate_up_bias, at[s]) : 0;
-            for (int64_t d = 0; d < WIDTH; d++) sum[s] += get(x, m * WIDTH + d) * get(f->gate_up, at[s] * WIDTH + d);
+            sum[s] = f->gate_up_bias ? get(f->gate_up_bias, e * 2 * f->hidden + at[s]) : 0;
+            for (int64_t d = 0; d < WIDTH; d++) sum[s] += x[d] * weight(&f->gate_up, e, at[s], d, 2);
         }
         h[j] = activated(f->c, sum[0], sum[1]);
     }
+    if (f->c->format == KILN_MOE_FP8) quantise(h, f->hidden);
     for (int64_t d = 0; d < WIDTH; d++) {
         double sum = f->down_bias ? get(f->down_bias, e * WIDTH + d) : 0;
-        for (int64_t j = 0; j < f->hidden; j++) sum += h[j] * get(f->down, (e * WIDTH + d) * f->hidden + j);
+        for (int64_t j = 0; j < f->hidden; j++) sum += h[j] * weight(&f->down, e, d, j, 1);
         y[d] += w * sum;
     }
 }
@@ -345,39 +438,44 @@ static void layer(const LayerCase *c)
     const Chosen t = choose(c);
     Array *const x = drawn(ARRAY(c->type, c->tokens, WIDTH), -1, 1), *const out =
                                                                          result(ARRAY(c->type, c->tokens, WIDTH));
+    const kiln_moe_format of_shared = c->format == KILN_MOE_FP8 ? KILN_MOE_FP8 : KILN_MOE_SAME;
     const Ffn f = { c,
-                    drawn(ARRAY(c->type, c->experts, 2 * c->hidden, WIDTH), -0.3, 0.3),
-                    drawn(ARRAY(c->type, c->experts, WIDTH, c->hidden), -0.3, 0.3),
+                    weights_drawn(c->type, c->format, c->experts, 2 * c->hidden, WIDTH, 2),
+                    weights_drawn(c->type, c->format, c->experts, WIDTH, c->hidden, 1),
                     c->biases ? drawn(ARRAY(c->type, c->experts, 2 * c->hidden), -0.5, 0.5) : NULL,
                     c->biases ? drawn(ARRAY(c->type, c->experts, WIDTH), -0.5, 0.5) : NULL,
                     c->hidden };
-    const Ffn s = { c,
-                    c->shared ? drawn(ARRAY(c->type, 2 * c->shared, WIDTH), -0.3, 0.3) : NULL,
-                    c->shared ? drawn(ARRAY(c->type, WIDTH, c->shared), -0.3, 0.3) : NULL,
-                    NULL,
-                    NULL,
-                    c->shared };
+    Ffn s = { .c = c, .hidden = c->shared };
+    if (c->shared) s.gate_up = weights_drawn(c->type, of_shared, 1, 2 * c->shared, WIDTH, 2);
+    if (c->shared) s.down = weights_drawn(c->type, of_shared, 1, WIDTH, c->shared, 1);
     Array *const residual = c->residual ? drawn(ARRAY(c->type, c->tokens, WIDTH), -1, 1) : NULL;
     double *const expected = values(out);
     for (int64_t m = 0; m < c->tokens; m++) {
-        double *const y = expected + m * WIDTH;
+        double *const y = expected + m * WIDTH, row[WIDTH];
         for (int64_t d = 0; d < WIDTH; d++) y[d] = residual ? get(residual, m * WIDTH + d) : 0;
-        if (c->shared) add_expert(&s, 0, x, m, 1, y);
+        for (int64_t d = 0; d < WIDTH; d++) row[d] = get(x, m * WIDTH + d);
+        if (c->format == KILN_MOE_FP8) quantise(row, WIDTH);
+        if (c->shared) add_expert(&s, 0, row, 1, y);
         for (int64_t k = 0; k < c->each; k++) {
             const int64_t e = (int64_t)t.ids[m * c->each + k];
-            if (e >= 0 && e < c->experts) add_expert(&f, e, x, m, t.w[m * c->each + k], y);
+            if (e >= 0 && e < c->experts) add_expert(&f, e, row, t.w[m * c->each + k], y);
         }
     }
     kiln_moe_args a = { .x = of(x),
-                        .gate_up = of(f.gate_up),
-                        .down = of(f.down),
+                        .gate_up = of(f.gate_up.numbers),
+                        .down = of(f.down.numbers),
+                        .format = c->format,
+                        .gate_up_scales = of(f.gate_up.scales),
+                        .down_scales = of(f.down.scales),
+                        .shared_gate_up_scales = of(s.gate_up.scales),
+                        .shared_down_scales = of(s.down.scales),
                         .gate_up_bias = of(f.gate_up_bias),
                         .down_bias = of(f.down_bias),
                         .logits = of(t.logits),
                         .experts = of(t.experts),
                         .weights = of(t.weights),
-                        .shared_gate_up = of(s.gate_up),
-                        .shared_down = of(s.down),
+                        .shared_gate_up = of(s.gate_up.numbers),
+                        .shared_down = of(s.down.numbers),
                         .residual = of(residual),
                         .out = of(out),
                         .top_k = c->logits ? c->each : 0,
@@ -396,11 +494,56 @@ static void layer(const LayerCase *c)
 static void layers(void **state)
 {
     static const LayerCase cases[] = {
-        { KILN_BF16, 45, 48, 8, 2, 40, true, false, true, false, KILN_MOE_SWIGLU, { .renormalise = true } },
-        { KILN_F16, 3, 40, 6, 4, 0, false, true, false, true, KILN_MOE_SWIGLU_CLAMPED, { 0 } },
-        { KILN_F16, 0, 40, 6, 4, 0, false, true, false, true, KILN_MOE_SWIGLU_CLAMPED, { 0 } },
+        { KILN_BF16,
+          45,
+          48,
+          8,
+          2,
+          40,
+          true,
+          false,
+          true,
+          false,
+          KILN_MOE_SWIGLU,
+          { .renormalise = true },
+          KILN_MOE_SAME },
+        { KILN_F16, 3, 40, 6, 4, 0, false, true, false, true, KILN_MOE_SWIGLU_CLAMPED, { 0 }, KILN_MOE_SAME },
+        { KILN_F16, 0, 40, 6, 4, 0, false, true, false, true, KILN_MOE_SWIGLU_CLAMPED, { 0 }, KILN_MOE_SAME },
     };
     for (int i = 0; i < 3; i++) layer(&cases[i]);
+}
+
+// gpt-oss, and shared experts beside.
+static void layers_of_mxfp4(void **state)
+{
+    layer(&(LayerCase){ .type = KILN_BF16,
+                        .tokens = 45,
+                        .hidden = 96,
+                        .experts = 6,
+                        .each = 4,
+                        .shared = 40,
+                        .logits = true,
+                        .biases = true,
+                        .residual = true,
+                        .interleaved = true,
+                        .activation = KILN_MOE_SWIGLU_CLAMPED,
+                        .routing = { .renormalise = true },
+                        .format = KILN_MOE_MXFP4 });
+}
+
+// DeepSeek V3.
+static void layers_of_fp8(void **state)
+{
+    layer(&(LayerCase){ .type = KILN_BF16,
+                        .tokens = 45,
+                        .hidden = 136,
+                        .experts = 8,
+                        .each = 2,
+                        .shared = 40,
+                        .logits = true,
+                        .residual = true,
+                        .routing = { true, true, &(double){ 2.5 }, 4, 2, 0 },
+                        .format = KILN_MOE_FP8 });
 }
 
 // ---- refusals
@@ -484,6 +627,60 @@ static void layers_are_refused(void **state)
     REFUSED(kiln_moe(ops, NULL, &a), a, a.limit = &(double){ 0 }, KILN_BAD_ARGUMENT,
             "'limit' is 0, expected a positive number");
     assert_fails(kiln_moe(ops, NULL, &a), KILN_BAD_ARGUMENT, "workspace");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.format = (kiln_moe_format)3, KILN_BAD_ARGUMENT, "'format' is 3");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.down_scales = of(x), KILN_BAD_ARGUMENT,
+            "'down_scales' is given, but 'format' is one without");
+}
+
+static void formats_are_refused(void **state)
+{
+    Array *const x = ARRAY(KILN_BF16, 2, 64), *const logits = ARRAY(KILN_F32, 2, 4),
+                 *const out = ARRAY(KILN_BF16, 2, 64);
+    Array *const codes = ARRAY(KILN_U8, 4, 64, 64), *const exponents = ARRAY(KILN_U8, 4, 64, 4);
+    Array *const bytes = ARRAY(KILN_E4M3, 4, 64, 64), *const down = ARRAY(KILN_E4M3, 4, 64, 32);
+    Array *const two = ARRAY(KILN_F32, 4, 2, 1), *const one = ARRAY(KILN_F32, 4, 1, 1);
+    kiln_moe_args a = { .x = of(x),
+                        .gate_up = of(codes),
+                        .gate_up_scales = of(exponents),
+                        .down = of(codes),
+                        .down_scales = of(exponents),
+                        .logits = of(logits),
+                        .out = of(out),
+                        .top_k = 2,
+                        .format = KILN_MOE_MXFP4 };
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.gate_up_scales = NULL, KILN_BAD_ARGUMENT, "'gate_up_scales' is null");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.gate_up_scales = of(two), KILN_BAD_TYPE,
+            "'gate_up_scales' is a tensor of f32, expected u8");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.down = of(ARRAY(KILN_U8, 4, 64, 16)), KILN_BAD_SHAPE,
+            "dimension 2 of 'down' is 16, expected 64");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.shared_down_scales = of(one), KILN_BAD_ARGUMENT,
+            "'shared_down_scales' is given, but 'format' is one without");
+    assert_fails(kiln_moe(ops, NULL, &a), KILN_BAD_ARGUMENT, "workspace");
+    a.gate_up = of(bytes), a.gate_up_scales = of(two), a.down = of(down), a.down_scales = of(one),
+    a.format = KILN_MOE_FP8;
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.interleaved = true, KILN_UNSUPPORTED, "'interleaved' is true");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.down_bias = of(x), KILN_BAD_ARGUMENT, "'down_bias' is given");
+    REFUSED(kiln_moe(ops, NULL, &a), a, a.gate_up_scales = of(one), KILN_BAD_SHAPE,
+            "'gate_up_scales' has 1 blocks of gate and up, expected 2");
+    assert_fails(kiln_moe(ops, NULL, &a), KILN_BAD_ARGUMENT, "workspace");
+}
+
+static void products_of_mxfp4_are_refused(void **state)
+{
+    Array *const a = ARRAY(KILN_BF16, 4, 48), *const codes = ARRAY(KILN_U8, 2, 8, 64),
+                 *const scales = ARRAY(KILN_U8, 2, 8, 4);
+    Array *const c = ARRAY(KILN_BF16, 4, 8), *const even = ARRAY(KILN_BF16, 4, 64),
+                 *const short_of = ARRAY(KILN_U8, 2, 8, 32);
+    kiln_grouped_mxfp4_args g = {
+        .a = of(a), .codes = of(codes), .scales = of(scales), .offsets = of(ARRAY(KILN_I32, 3))
+    };
+    g.c = of(c);
+    assert_fails(kiln_grouped_mxfp4(ops, NULL, &g), KILN_BAD_SHAPE, "'a' has K = 48, expected a multiple of 32");
+    g.a = of(even);
+    REFUSED(kiln_grouped_mxfp4(ops, NULL, &g), g, g.codes = of(short_of), KILN_BAD_SHAPE,
+            "dimension 2 of 'codes' is 32, expected 64");
+    REFUSED(kiln_grouped_mxfp4(ops, NULL, &g), g, g.offsets = NULL, KILN_BAD_ARGUMENT, "'offsets' is null");
+    assert_fails(kiln_grouped_mxfp4(ops, NULL, &g), KILN_BAD_ARGUMENT, "needs a workspace of");
 }
 
 int main(void)
@@ -494,12 +691,17 @@ int main(void)
         cmocka_unit_test_teardown(products_of_ragged_rows, free_arrays),
         cmocka_unit_test_teardown(products_in_places, free_arrays),
         cmocka_unit_test_teardown(products_of_fp8, free_arrays),
+        cmocka_unit_test_teardown(products_of_mxfp4, free_arrays),
         cmocka_unit_test_teardown(weight_gradients, free_arrays),
         cmocka_unit_test_teardown(layers, free_arrays),
+        cmocka_unit_test_teardown(layers_of_mxfp4, free_arrays),
+        cmocka_unit_test_teardown(layers_of_fp8, free_arrays),
         cmocka_unit_test_teardown(routes_are_refused, free_arrays),
         cmocka_unit_test_teardown(permutations_are_refused, free_arrays),
         cmocka_unit_test_teardown(products_are_refused, free_arrays),
         cmocka_unit_test_teardown(layers_are_refused, free_arrays),
+        cmocka_unit_test_teardown(formats_are_refused, free_arrays),
+        cmocka_unit_test_teardown(products_of_mxfp4_are_refused, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

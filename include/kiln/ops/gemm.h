@@ -17,6 +17,11 @@
  *     i8                               i32      i32: the sums, with bias and residual; or the same, the sums taken to f32
  *     f64                              f64      f64
  *
+ * Of a sparse matrix two of each four neighbours along K are kept (2:4): the tensor has half of the columns, [Z][M][K/2], and
+ * a_places or b_places, of kiln_sparse24_pack, say where they stood. a and b then are of one type of bf16, f16, e4m3, e5m2 and i8; K is a
+ * multiple of 8; of b as of a the sparse rows go along K (transpose_b), and of types of 8 bits those of the other, too. There is no
+ * pair, nothing is copied first, and tiles are not divided along K. The kernel is kernels/gemm/sparse_any.tile.
+ *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a, b, c and residual may
  * lie apart. On a GPU, rows of a and b that do not begin at multiples of 16 bytes are copied into the workspace first, those of
  * b only where M is 64 or more: below, reading them element by element costs less than the copy. The kernel is
@@ -63,10 +68,26 @@ typedef struct kiln_gemm_args {
     const kiln_tensor *up;           /* in   as b; NULL: no pair. Not with c of i32 */
     const kiln_tensor *up_scales;    /* in   f32 [Z][N]; NULL: 1 */
     const kiln_tensor *up_bias;      /* in   [N]; NULL: none */
+    const kiln_tensor *a_places;     /* in   u8 [Z][M][K/8]; NULL: a is dense. Not with transpose_a or b_places */
+    const kiln_tensor *b_places;     /* in   u8 [Z][N][K/8], with transpose_b; NULL: b is dense */
 } kiln_gemm_args;
 
 KILN_API kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes);
 KILN_API kiln_status kiln_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gemm_args *args);
+
+/* The two elements that are kept of each four along a row, and their places: two bits each, of four elements in a byte from its low
+ * bits, the lower place first. Of four with more than two numbers beside 0 the two largest by magnitude are kept (NaN is
+ * above all, the first come first among equals): where that is not wanted, any `excess` that is not 0 tells. Tensors are contiguous. */
+typedef struct kiln_sparse24_pack_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *weights;      /* in   bf16, f16, e4m3, e5m2 or i8 [Z][R][K], or [R][K]; K is a multiple of 8 */
+    const kiln_tensor *values;       /* out  as weights [Z][R][K/2] */
+    const kiln_tensor *places;       /* out  u8 [Z][R][K/8] */
+    const kiln_tensor *excess;       /* out  i32 [Z][R]: groups of the row that had more than two; NULL with `prune` alone */
+    bool    prune;                   /* what is above two may go unseen */
+} kiln_sparse24_pack_args;
+
+KILN_API kiln_status kiln_sparse24_pack(kiln_ops *ops, kiln_stream *stream, const kiln_sparse24_pack_args *args);
 
 #ifdef __cplusplus
 }

@@ -92,6 +92,27 @@ typedef struct kiln_grouped_gemm_args {
 KILN_API kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_gemm_args *args, size_t *bytes);
 KILN_API kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_args *args);
 
+/* c[r] = (a[r] w[e]^T + bias[e]) * row_weights[r] of the expert e that row r belongs to, with weights in MXFP4, which stay packed in
+ * memory: e2m1 with an exponent for each 32 along K, as kiln_quant_pack makes them of all experts' rows, [E N] of them
+ * (kiln/ops/quant.h: P is K rounded up to a multiple of 128). A weight is code * 2^(scale - 127), 255 is NaN. They are taken to
+ * bf16, exactly but for numbers beyond its range. K is a multiple of 32. Rows of c that belong to no expert are not written. */
+typedef struct kiln_grouped_mxfp4_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *a;            /* in   bf16 [R][K], with tokens [M][K]; rows may lie apart */
+    const kiln_tensor *codes;        /* in   e2m1 [E][N][P], or u8 [E][N][P / 2] */
+    const kiln_tensor *scales;       /* in   u8 [E][N][P / 32] */
+    const kiln_tensor *offsets;      /* in   i32 [E + 1]: from 0 up to R at most, never falling */
+    const kiln_tensor *tokens;       /* in   i32 [R]: the row of a that stands for r, of kiln_moe_permute; -1: zeros. NULL: r */
+    const kiln_tensor *bias;         /* in   as c [E][N]; NULL: none */
+    const kiln_tensor *row_weights;  /* in   f32 [R]; NULL: 1 */
+    const kiln_tensor *c;            /* out  bf16 or f32 [R][N]; rows may lie apart */
+    void   *workspace;               /* kiln_grouped_mxfp4_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_grouped_mxfp4_args;
+
+KILN_API kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln_grouped_mxfp4_args *args, size_t *bytes);
+KILN_API kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_mxfp4_args *args);
+
 /* The gradient of b: db[e] = a_e^T dc_e, of the rows of each expert; without any: zeros. Rows may lie apart. That of a is kiln_grouped_gemm of dc with
  * b the other way round. */
 typedef struct kiln_grouped_gemm_weights_args {
@@ -111,21 +132,37 @@ typedef enum kiln_moe_activation {
     KILN_MOE_SWIGLU_CLAMPED          /* g sigmoid(alpha g) (u + 1), of min(g, limit) and u within -limit .. limit: gpt-oss */
 } kiln_moe_activation;
 
+/* What weights of experts are. D and F are those of x and of the hidden elements; X/128 is rounded up.
+ *
+ *              gate_up                        gate_up_scales           down                 down_scales
+ *     SAME     T [E][2 F][D]                  -                        T [E][D][F]          -
+ *     MXFP4    e2m1 [E][2 F][P of D]          u8 [E][2 F][P/32]        e2m1 [E][D][P of F]  u8 [E][D][P/32]
+ *     FP8      e4m3 [E][2 F][D]               f32 [E][2 (F/128)][D/128]  e4m3 [E][D][F]     f32 [E][D/128][F/128]
+ *
+ * MXFP4 is that of kiln_grouped_mxfp4: T is bf16, codes may be u8 of two each, D and F are multiples of 32; shared experts are of T.
+ * FP8: each 128 x 128 has a scale, those of gate's blocks first, then of up's. x and the hidden elements are quantised in groups
+ * of 128 of a row, as kiln_cast_fp8 does it; shared experts are of e4m3, too. Neither biases nor interleaved rows. */
+typedef enum kiln_moe_format {
+    KILN_MOE_SAME,
+    KILN_MOE_MXFP4,
+    KILN_MOE_FP8
+} kiln_moe_format;
+
 /* out[m] = residual[m] + shared(x[m]) + sum over k of weights[m][k] expert(x[m]), where
  * expert(x) = down act(gate x + gate bias, up x + up bias) + down bias. Experts are given, or chosen by logits. */
 typedef struct kiln_moe_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *x;            /* in   T [M][D] */
-    const kiln_tensor *gate_up;      /* in   T [E][2 F][D]: the rows of gate, then of up; interleaved: in turns */
-    const kiln_tensor *down;         /* in   T [E][D][F] */
+    const kiln_tensor *gate_up;      /* in   T [E][2 F][D], or as format says: the rows of gate, then of up; interleaved: in turns */
+    const kiln_tensor *down;         /* in   T [E][D][F], or as format says */
     const kiln_tensor *gate_up_bias; /* in   T [E][2 F], in the same order; NULL: none */
     const kiln_tensor *down_bias;    /* in   T [E][D]; NULL: none */
     const kiln_tensor *logits;       /* in   bf16, f16 or f32 [M][E], E up to 1024; NULL: experts are given */
     const kiln_tensor *correction;   /* in   f32 [E], as in kiln_moe_route; NULL: none */
     const kiln_tensor *experts;      /* in   i32 [M][K]; NULL: logits are given */
     const kiln_tensor *weights;      /* in   f32 [M][K], with experts; NULL: 1 */
-    const kiln_tensor *shared_gate_up; /* in T [2 S][D], of all shared experts together, in the same order; NULL: none */
-    const kiln_tensor *shared_down;  /* in   T [D][S]; NULL: none */
+    const kiln_tensor *shared_gate_up; /* in T or e4m3 [2 S][D], of all shared experts together, in the same order; NULL: none */
+    const kiln_tensor *shared_down;  /* in   T or e4m3 [D][S]; NULL: none */
     const kiln_tensor *residual;     /* in   T [M][D]; NULL: none */
     const kiln_tensor *out;          /* out  T [M][D] */
     int64_t top_k;                   /* with logits: experts of a token */
@@ -136,6 +173,11 @@ typedef struct kiln_moe_args {
     const double *limit;             /* of the clamped activation, positive; NULL: 7 */
     void   *workspace;               /* kiln_moe_workspace_size bytes */
     size_t  workspace_bytes;
+    kiln_moe_format format;
+    const kiln_tensor *gate_up_scales; /* in as format says */
+    const kiln_tensor *down_scales;  /* in   as format says */
+    const kiln_tensor *shared_gate_up_scales; /* in of FP8: f32 [2 (S/128)][D/128], with shared_gate_up */
+    const kiln_tensor *shared_down_scales; /* in of FP8: f32 [D/128][S/128], with shared_down */
 } kiln_moe_args;
 
 KILN_API kiln_status kiln_moe_workspace_size(kiln_ops *ops, const kiln_moe_args *args, size_t *bytes);

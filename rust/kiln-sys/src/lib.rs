@@ -31,6 +31,11 @@ pub const KILN_MOE_SWIGLU: kiln_moe_activation = 0;
 pub const KILN_MOE_GEGLU: kiln_moe_activation = 1;
 pub const KILN_MOE_SWIGLU_CLAMPED: kiln_moe_activation = 2;
 
+pub type kiln_moe_format = c_uint;
+pub const KILN_MOE_SAME: kiln_moe_format = 0;
+pub const KILN_MOE_MXFP4: kiln_moe_format = 1;
+pub const KILN_MOE_FP8: kiln_moe_format = 2;
+
 pub type kiln_precision = c_uint;
 pub const KILN_PRECISION_F32: kiln_precision = 0;
 pub const KILN_PRECISION_TF32: kiln_precision = 1;
@@ -823,6 +828,8 @@ pub struct kiln_gemm_args {
     pub up: *const kiln_tensor,
     pub up_scales: *const kiln_tensor,
     pub up_bias: *const kiln_tensor,
+    pub a_places: *const kiln_tensor,
+    pub b_places: *const kiln_tensor,
 }
 
 impl Default for kiln_gemm_args {
@@ -870,6 +877,30 @@ pub struct kiln_grouped_gemm_weights_args {
 }
 
 impl Default for kiln_grouped_gemm_weights_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_grouped_mxfp4_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub codes: *const kiln_tensor,
+    pub scales: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub tokens: *const kiln_tensor,
+    pub bias: *const kiln_tensor,
+    pub row_weights: *const kiln_tensor,
+    pub c: *const kiln_tensor,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_grouped_mxfp4_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1460,6 +1491,11 @@ pub struct kiln_moe_args {
     pub limit: *const f64,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
+    pub format: kiln_moe_format,
+    pub gate_up_scales: *const kiln_tensor,
+    pub down_scales: *const kiln_tensor,
+    pub shared_gate_up_scales: *const kiln_tensor,
+    pub shared_down_scales: *const kiln_tensor,
 }
 
 impl Default for kiln_moe_args {
@@ -2106,6 +2142,25 @@ impl Default for kiln_softmax_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_sparse24_pack_args {
+    pub struct_size: usize,
+    pub weights: *const kiln_tensor,
+    pub values: *const kiln_tensor,
+    pub places: *const kiln_tensor,
+    pub excess: *const kiln_tensor,
+    pub prune: bool,
+}
+
+impl Default for kiln_sparse24_pack_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_tensor {
     pub data: *mut c_void,
     pub r#type: kiln_type,
@@ -2259,6 +2314,8 @@ extern "C" {
     pub fn kiln_grouped_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_grouped_gemm_args) -> kiln_status;
     pub fn kiln_grouped_gemm_weights(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_grouped_gemm_weights_args) -> kiln_status;
     pub fn kiln_grouped_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_grouped_gemm_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_grouped_mxfp4(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_grouped_mxfp4_args) -> kiln_status;
+    pub fn kiln_grouped_mxfp4_workspace_size(ops: *mut kiln_ops, args: *const kiln_grouped_mxfp4_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_hadamard(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_hadamard_args) -> kiln_status;
     pub fn kiln_host_alloc(device: *mut kiln_device, bytes: usize, memory: *mut *mut c_void) -> kiln_status;
     pub fn kiln_host_free(device: *mut kiln_device, memory: *mut c_void);
@@ -2345,6 +2402,7 @@ extern "C" {
     pub fn kiln_sample(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_sample_args) -> kiln_status;
     pub fn kiln_set_threads(threads: c_int);
     pub fn kiln_softmax(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_softmax_args) -> kiln_status;
+    pub fn kiln_sparse24_pack(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_sparse24_pack_args) -> kiln_status;
     pub fn kiln_status_name(status: kiln_status) -> *const c_char;
     pub fn kiln_stream_close(stream: *mut kiln_stream);
     pub fn kiln_stream_open(device: *mut kiln_device, stream: *mut *mut kiln_stream) -> kiln_status;

@@ -1290,6 +1290,10 @@ pub struct GemmArgs<'a> {
     pub up_scales: Option<&'a Tensor>,
     /// `` in [N]; NULL: none ``
     pub up_bias: Option<&'a Tensor>,
+    /// `` in u8 [Z][M][K/8]; NULL: a is dense. Not with transpose_a or b_places ``
+    pub a_places: Option<&'a Tensor>,
+    /// `` in u8 [Z][N][K/8], with transpose_b; NULL: b is dense ``
+    pub b_places: Option<&'a Tensor>,
 }
 
 impl GemmArgs<'_> {
@@ -1313,6 +1317,8 @@ impl GemmArgs<'_> {
             up: tensor(self.up, held),
             up_scales: tensor(self.up_scales, held),
             up_bias: tensor(self.up_bias, held),
+            a_places: tensor(self.a_places, held),
+            b_places: tensor(self.b_places, held),
             ..Default::default()
         }
     }
@@ -1385,6 +1391,46 @@ impl GroupedGemmWeightsArgs<'_> {
             offsets: tensor(self.offsets, held),
             db: tensor(self.db, held),
             transpose_b: self.transpose_b,
+        }
+    }
+}
+
+/// `kiln_grouped_mxfp4_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GroupedMxfp4Args<'a> {
+    /// `` in bf16 [R][K], with tokens [M][K]; rows may lie apart ``
+    pub a: Option<&'a Tensor>,
+    /// `` in e2m1 [E][N][P], or u8 [E][N][P / 2] ``
+    pub codes: Option<&'a Tensor>,
+    /// `` in u8 [E][N][P / 32] ``
+    pub scales: Option<&'a Tensor>,
+    /// `` in i32 [E + 1]: from 0 up to R at most, never falling ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` in i32 [R]: the row of a that stands for r, of kiln_moe_permute; -1: zeros. NULL: r ``
+    pub tokens: Option<&'a Tensor>,
+    /// `` in as c [E][N]; NULL: none ``
+    pub bias: Option<&'a Tensor>,
+    /// `` in f32 [R]; NULL: 1 ``
+    pub row_weights: Option<&'a Tensor>,
+    /// `` out bf16 or f32 [R][N]; rows may lie apart ``
+    pub c: Option<&'a Tensor>,
+}
+
+impl GroupedMxfp4Args<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_grouped_mxfp4_args {
+        let _ = (&numbers, &held);
+        sys::kiln_grouped_mxfp4_args {
+            struct_size: core::mem::size_of::<sys::kiln_grouped_mxfp4_args>(),
+            a: tensor(self.a, held),
+            codes: tensor(self.codes, held),
+            scales: tensor(self.scales, held),
+            offsets: tensor(self.offsets, held),
+            tokens: tensor(self.tokens, held),
+            bias: tensor(self.bias, held),
+            row_weights: tensor(self.row_weights, held),
+            c: tensor(self.c, held),
+            ..Default::default()
         }
     }
 }
@@ -3241,6 +3287,36 @@ impl SoftmaxArgs<'_> {
     }
 }
 
+/// `kiln_sparse24_pack_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct Sparse24PackArgs<'a> {
+    /// `` in bf16, f16, e4m3, e5m2 or i8 [Z][R][K], or [R][K]; K is a multiple of 8 ``
+    pub weights: Option<&'a Tensor>,
+    /// `` out as weights [Z][R][K/2] ``
+    pub values: Option<&'a Tensor>,
+    /// `` out u8 [Z][R][K/8] ``
+    pub places: Option<&'a Tensor>,
+    /// `` out i32 [Z][R]: groups of the row that had more than two; NULL with `prune` alone ``
+    pub excess: Option<&'a Tensor>,
+    /// `` what is above two may go unseen ``
+    pub prune: bool,
+}
+
+impl Sparse24PackArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_sparse24_pack_args {
+        let _ = (&numbers, &held);
+        sys::kiln_sparse24_pack_args {
+            struct_size: core::mem::size_of::<sys::kiln_sparse24_pack_args>(),
+            weights: tensor(self.weights, held),
+            values: tensor(self.values, held),
+            places: tensor(self.places, held),
+            excess: tensor(self.excess, held),
+            prune: self.prune,
+        }
+    }
+}
+
 /// `kiln_topk_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct TopkArgs<'a> {
@@ -3710,6 +3786,22 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_grouped_gemm_weights(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_grouped_mxfp4`.
+    pub fn grouped_mxfp4(&self, stream: &Stream, scratch: &mut Workspace, args: &GroupedMxfp4Args) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_grouped_mxfp4_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_grouped_mxfp4(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -4190,6 +4282,16 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_softmax(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_sparse24_pack`.
+    pub fn sparse24_pack(&self, stream: &Stream, args: &Sparse24PackArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_sparse24_pack(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

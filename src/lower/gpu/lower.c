@@ -9,6 +9,7 @@
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/explain/find_notes.h"
+#include "lower/gpu/decide/explain/trace.h"
 #include "lower/gpu/decide/pipeline/walk.h"
 #include "lower/gpu/decide/explain/work.h"
 #include "lower/gpu/facts/info.h"
@@ -173,10 +174,11 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     make_schedule_tables(lo);
     decide_roles(lo);
     if (lo->failed || !maps_suffice(lo)) return NULL;
+    decide_trace(lo);
     note_work(lo);
     explain(lo);
-    const double seconds = explain_cost(lo, cost);
+    const Cost *const model = explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
-    if (unit) unit->expected_seconds = seconds;
+    if (unit && model) unit->cost = model, unit->expected_seconds = model->seconds;
     return lo->failed || kernel->diags->errors ? NULL : unit;
 }

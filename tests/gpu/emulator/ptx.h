@@ -49,6 +49,7 @@ enum Special {
 
 // ---- where a thread is
 uint32_t special(Special which);
+uint64_t clock_now(); // nanoseconds of the host, for both clocks of the device
 unsigned char *shared_memory_here(); // the dynamic shared memory of the running block
 uint32_t shared_from_generic(const void *p);
 uint32_t own(uint32_t address);                        // the address, which must be of this block's shared memory

@@ -151,6 +151,8 @@ std::string scalar(const Statement &st, const std::string &given)
             throw Problem{ "there is no operand " + s };
         return "asm" + std::to_string(st.number) + "_" + s.substr(1);
     }
+    if (s == "%clock64" || s == "%globaltimer")
+        return "ptx::clock_now()";
     if (s[0] == '%')
         return std::string("ptx::special(ptx::") + special_register(s) + ")";
     if (s.size() == 10 && (s[0] == '0' && (s[1] == 'f' || s[1] == 'F')))

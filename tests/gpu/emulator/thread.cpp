@@ -4,6 +4,8 @@
 #include "numbers.h"
 #include "ptx.h"
 
+#include <chrono>
+
 namespace ptx {
 using namespace emu;
 
@@ -34,6 +36,12 @@ uint32_t special(Special which)
     case SM: return b->cluster->number;
     }
     return 0;
+}
+
+uint64_t clock_now()
+{
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return (uint64_t)std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 unsigned char *shared_memory_here() { return self()->block->shared; }

@@ -12,10 +12,6 @@ enum {
     VISITS_MAX = 50000,
     WALKED_DEPTH = 2, // of loops around each other: within, a step is walked once
     TRAFFIC_ALL = 64,
-    ISSUE_CYCLES = 16,
-    WAIT_CYCLES = 40,
-    RESULT_CYCLES = 90,
-    FENCE_CYCLES = 40
 };
 
 const char *const bound_names[BOUND_COUNT] = {
@@ -82,11 +78,12 @@ static void add_traffic_of(Walk *w, const ActionWork *work)
     }
 }
 
+static CostThreads threads_of(const Walk *w) { return (CostThreads){ w->question->machine, w->groups, w->warps }; }
+
 static double waits_of(const Walk *w, const ActionWork *work)
 {
-    const GpuMachine *const m = w->question->machine;
-    return work->loads * m->load + work->shuffles * m->shuffle + work->barriers * m->barrier +
-           work->branches * m->branch + work->cycles;
+    const CostThreads threads = threads_of(w);
+    return cost_waits(&threads, work);
 }
 
 static void add_to_line(Walk *w, const Action *action)
@@ -111,22 +108,16 @@ static void add_to_line(Walk *w, const Action *action)
 
 // ---- the clock
 
-// Of one group: its warps issue every few cycles, each on its own scheduler.
 static double group_time(const Walk *w, const ActionWork *work)
 {
-    const GpuMachine *const m = w->question->machine;
-    const double part = 1 / w->groups, schedulers = fmin(4, w->warps);
-    const double issue = work->used[UNIT_ISSUE] * part * m->instruction / schedulers;
-    const double special = work->used[UNIT_SPECIAL] * part / (m->special * schedulers / 4);
-    const double shared = work->used[UNIT_SHARED] * part / m->shared,
-                 memory = work->used[UNIT_MEMORY] * part / m->memory;
-    return fmax(fmax(issue, special), fmax(shared, memory));
+    const CostThreads threads = threads_of(w);
+    return cost_group_time(&threads, work);
 }
 
 static double product_time(const Walk *w, const ActionWork *work)
 {
-    const GpuMachine *const m = w->question->machine;
-    return fmax(work->used[UNIT_TENSOR] / m->tensor, work->used[UNIT_SHARED] / m->shared) / w->groups;
+    const CostThreads threads = threads_of(w);
+    return cost_product_time(&threads, work);
 }
 
 static void run_product(Walk *w, const Action *action)

@@ -74,6 +74,17 @@ const Cost *cost_of(Arena *arena, const CostQuestion *question); // cost.c
 const CostLine *cost_line(const Cost *cost, const TileOp *op); // of the line that it begins in; NULL: it costs nothing
 void cost_print(Text *out, const Cost *cost, const TileKernel *kernel); // cost_print.c: a table, and what it comes to
 
+// ---- cost_time.c: cycles that one warp group takes for its part of an action
+enum { ISSUE_CYCLES = 16, WAIT_CYCLES = 40, RESULT_CYCLES = 90, FENCE_CYCLES = 40 };
+typedef struct CostThreads {
+    const GpuMachine *machine;
+    double groups, warps; // of the role; of one group
+} CostThreads;
+CostThreads cost_threads(const GpuMachine *machine, const ScheduleRole *role);
+double cost_group_time(const CostThreads *threads, const ActionWork *work);   // the longest of its units
+double cost_product_time(const CostThreads *threads, const ActionWork *work); // of the tensor cores
+double cost_waits(const CostThreads *threads, const ActionWork *work);        // of a thread, one after the other
+
 // ---- cost_values.c: integers that are known while a walk stands at some place
 typedef struct CostValues {
     struct {

@@ -93,6 +93,7 @@ struct Action {
             int ring;
         } declare;
     };
+    int trace;         // of a traced build: number of the event in Schedule.trace, from 1; 0: it is not recorded
     const void *print; // what printing needs beside `op`: of the file that made the action
     const ActionWork *work; // NULL: next to nothing (control flow, barriers)
 };

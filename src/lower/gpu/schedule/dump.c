@@ -374,6 +374,20 @@ static void dump_block(const Dump *dump, const Action *action, int depth)
     }
 }
 
+void schedule_dump_action(const Schedule *schedule, const Action *action, Text *text)
+{
+    const Dump dump = { schedule, text };
+    dump_head(&dump, action);
+}
+
+const char *schedule_ring_name(Arena *arena, const Schedule *schedule, int ring)
+{
+    const char *const name = schedule->rings.items[ring]->name;
+    int n = 1;
+    for (int i = 0; i < ring; i++) n += strcmp(schedule->rings.items[i]->name, name) == 0;
+    return n > 1 ? arena_printf(arena, "%s (%d)", name, n) : name;
+}
+
 void schedule_dump(const Schedule *schedule, Text *text)
 {
     const Dump dump = { schedule, text };

@@ -19,6 +19,7 @@
 #ifndef KILN_LOWER_GPU_SCHEDULE_SCHEDULE_H
 #define KILN_LOWER_GPU_SCHEDULE_SCHEDULE_H
 
+#include "layout/layout.h"
 #include "lower/gpu/schedule/action.h"
 
 // ---- tables
@@ -35,16 +36,19 @@ typedef struct ScheduleTile {
     int rank;
     int64_t shape[MAX_RANK];
     const char *layout; // in words: "swizzle 128", "m64n128 accumulator"
+    const char *why;    // of a fragment in shared memory: the reason; NULL: none was needed
     // in registers
-    int registers; // of a thread, 32 bits each
+    int registers;          // of a thread, 32 bits each
+    const Layout *fragment; // which thread holds which element; NULL in schedules made by hand
     // in shared memory
-    int offset, bytes, slots; // of one slot; the tile takes bytes * slots from offset on
-    int ring;                 // that fills it; NO_RING: the consumers' threads do, between barriers
-    const TileOp *loop;       // several slots and no ring: slot = step of this source loop, modulo slots
-    TileOwner owner;          // who has a part of its own that nobody else touches
-    int parts, part_bytes;    // so many parts, of the warp groups, one after the other; 0: it is not divided
-    bool is_over;             // it may lie where other tiles do, while their contents are not needed
-    uint32_t groups;          // of consumers that hold it; 0: all
+    const SharedLayout *shared; // where an element lies; NULL: staging, scratch, schedules made by hand
+    int offset, bytes, slots;   // of one slot; the tile takes bytes * slots from offset on
+    int ring;                   // that fills it; NO_RING: the consumers' threads do, between barriers
+    const TileOp *loop;         // several slots and no ring: slot = step of this source loop, modulo slots
+    TileOwner owner;            // who has a part of its own that nobody else touches
+    int parts, part_bytes;      // so many parts, of the warp groups, one after the other; 0: it is not divided
+    bool is_over;               // it may lie where other tiles do, while their contents are not needed
+    uint32_t groups;            // of consumers that hold it; 0: all
 } ScheduleTile;
 
 typedef struct ScheduleRing {
@@ -68,9 +72,20 @@ typedef struct ScheduleRole {
     int first_thread, threads;
     int group;     // of consumers that have roles of their own; -1: all of them are one role
     int registers; // of a thread (setmaxnreg); 0: as at launch
+    int trace;     // of a traced build: number of the event that names the role; else 0
     bool sets_own; // the role sets them itself; else all roles of consumers have the same, and set them together
     Action *body;
 } ScheduleRole;
+
+// ---- what a traced build records
+
+// A wait, or the steps of a loop. Steps hold what they contain, waits hold nothing. One of kind "role" says whose track it is.
+typedef struct TraceEvent {
+    const char *kind; // "full", "empty", "copies", "stores", "products", "barrier", "cluster"; "step", "tile"; "role"
+    const char *what; // "full slot of a b", "step of k"
+    const char *role; // of ScheduleRole
+    Span span;        // the statement that waits or has the steps; source NULL: none
+} TraceEvent;
 
 typedef struct Schedule {
     Arena *arena;
@@ -78,6 +93,7 @@ typedef struct Schedule {
     VEC(ScheduleTile *) tiles;
     VEC(ScheduleRing *) rings;
     VEC(ScheduleRole *) roles;
+    VEC(TraceEvent) trace; // Action.trace - 1 is the place of its event; empty: nothing is recorded
     int threads, shared_bytes, shared_limit; // of a CTA
     int register_limit;                      // of a multiprocessor, for each of the CTAs that it holds
     int launch_registers;                    // of a thread, where roles set none

@@ -331,7 +331,7 @@ void find_notes(Lowering *lo, const Cost *cost)
     notes_sort(&lo->kernel->notes);
 }
 
-double explain_cost(Lowering *lo, Text *out)
+const Cost *explain_cost(Lowering *lo, Text *out)
 {
     CostQuestion question = { .schedule = lo->builder.schedule,
                               .kernel = lo->kernel,
@@ -339,10 +339,10 @@ double explain_cost(Lowering *lo, Text *out)
                               .target = lo->target,
                               .occupancy = occupancy(lo),
                               .unknown_trips = 1 };
-    if (!question.machine || lo->kernel->checked) return 0;
+    if (!question.machine || lo->kernel->checked) return NULL;
     const Cost *const cost = cost_of(lo->arena, &question);
     cost_print(out, cost, lo->kernel);
     question.unknown_trips = LIKELY_TRIPS;
     find_notes(lo, cost_of(lo->arena, &question));
-    return cost->seconds;
+    return cost;
 }

@@ -7,6 +7,6 @@
 #include "lower/gpu/facts/lowering.h"
 
 void find_notes(Lowering *lo, const Cost *cost);
-double explain_cost(Lowering *lo, Text *out); // how long it is expected to take (0: not known); and finds the notes
+const Cost *explain_cost(Lowering *lo, Text *out); // what it is expected to take (NULL: no model); and finds the notes
 
 #endif

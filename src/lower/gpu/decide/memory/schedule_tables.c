@@ -41,6 +41,7 @@ static ScheduleTile shared_tile(Lowering *lo, const TileInfo *tile)
     return (ScheduleTile){ .place = TILE_SHARED,
                            .offset = tile->offset,
                            .bytes = tile->shared.bytes,
+                           .shared = &tile->shared,
                            .slots = slots_of(tile),
                            .owner = is_of_warp         ? OWNER_WARP
                                     : tile->is_private ? OWNER_GROUP
@@ -53,7 +54,8 @@ static void add_tile(Lowering *lo, TileInfo *tile)
     const Buffer *const buffer = tile->buffer;
     ScheduleTile added = { .place = TILE_REGISTERS };
     if (tile->storage == TILE_IN_SHARED) added = shared_tile(lo, tile);
-    else added.registers = tile_words(tile);
+    else added.registers = tile_words(tile), added.fragment = &tile->layout;
+    added.why = tile->why;
     added.name = buffer->name;
     added.buffer = buffer;
     added.span = buffer->span;

@@ -46,6 +46,7 @@ struct Printer {
     Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
     Var *thread_of_all, *group_of_all; // `thread` counts within the group where statements are placed
     Var *rank;                         // within the cluster
+    Var *trace;                        // of a traced build: where the role's next record goes (print_trace.c)
     Var **tensors;                     // by buffer id: pointer variables
     Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
     Expr *fetch_aligned;                                  // boxes can be used at all; NULL: always

@@ -31,6 +31,7 @@ static void add_preludes(Printer *pr)
         { "cuda/fma", lo->uses_fma },
         { "cuda/stepped", pr->has_stepped_rows },
         { "cuda/quads", pr->has_quads },
+        { "cuda/trace", lo->target->trace },
     };
     // clang-format on
     pr->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));
@@ -45,10 +46,11 @@ void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
     add_preludes(pr);
     Text helpers = { .arena = lo->arena };
     text_print(&helpers, "\nstruct __align__(64) KernelParams {\n");
-    if (words || !pr->traps) // it has some member
+    if (words || !(pr->traps || lo->target->trace)) // it has some member
         text_print(&helpers, "    uint64_t word[%d];\n", words ? words : 1);
     if (lo->maps.count) text_print(&helpers, "    TensorMap map[%d];\n", lo->maps.count);
-    text_print(&helpers, "%s};\n", pr->traps ? "    uint64_t fault;\n" : "");
+    text_print(&helpers, "%s%s};\n", pr->traps ? "    uint64_t fault;\n" : "",
+               lo->target->trace ? "    uint64_t trace;\n" : "");
     if (pr->helpers.data) text_add(&helpers, pr->helpers.data, pr->helpers.length);
     unit->helpers = text_cstr(&helpers);
     LoopFunction *const function = NEW(lo->arena, LoopFunction, .name = lo->plan->symbol, .body = body);
@@ -111,6 +113,7 @@ void fill_plan(Printer *pr, int threads)
     plan->persistent = lo->is_persistent;
     plan->blocks_per_sm = occupancy(lo);
     plan->traps = pr->traps;
+    plan->traces = lo->target->trace;
     plan->deterministic = !lo->adds_floats;
     plan->symbol_max = lo->largest_extent;
     plan->wide = lo->wide;

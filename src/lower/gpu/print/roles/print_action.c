@@ -19,6 +19,7 @@
 #include "lower/gpu/print/copies/print_rows.h"
 #include "lower/gpu/print/copies/print_store.h"
 #include "lower/gpu/print/roles/print_roles.h"
+#include "lower/gpu/print/roles/print_trace.h"
 #include "lower/gpu/plans/forms.h"
 #include "lower/gpu/plans/pipeline.h"
 #include "lower/gpu/facts/info.h"
@@ -241,19 +242,34 @@ static bool has_otherwise(const Action *action)
     return action->otherwise || (action->kind == ACTION_IF && action->branch.source->branch.otherwise);
 }
 
+// "at gemm.tile:22", for who maps instructions to lines (tools/sass_lines.h).
+static void print_place(Printer *pr, const Action *action)
+{
+    const Source *const source = action->span.source;
+    if (!pr->lo->target->places || !source) return;
+    const int line = source_position(source, action->span.begin).line;
+    loop_add(pr->out, (LoopStmt){ .kind = L_COMMENT,
+                                  .comment = { arena_printf(pr->arena, "at %s:%d", source->path, line) } });
+}
+
 void print_tree(Printer *pr, const Action *action)
 {
+    print_place(pr, action);
     if (!has_control_flow(action)) {
+        trace_begins(pr, action);
         print_action(pr, action);
+        trace_ends(pr, action);
         return;
     }
     print_begin(pr, action);
+    trace_begins(pr, action);
     print_block(pr, action->body);
     if (has_otherwise(action)) {
         print_otherwise(pr, action);
         print_block(pr, action->otherwise);
     }
     print_end(pr, action);
+    trace_ends(pr, action);
 }
 
 void print_block(Printer *pr, const Action *action)

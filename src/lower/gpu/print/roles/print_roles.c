@@ -8,6 +8,7 @@
 #include "lower/gpu/print/rings/print_rings.h"
 #include "lower/gpu/print/control/grid.h"
 #include "lower/gpu/print/roles/print_action.h"
+#include "lower/gpu/print/roles/print_trace.h"
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/partition.h"
 
@@ -94,10 +95,12 @@ static void print_role_begin(Printer *pr, const ScheduleRole *role)
     if (role->group <= 0) begin_consumers(pr, role);
     enter_role(&pr->own, role);
     if (role->group >= 0) begin_group(pr, role);
+    begin_trace(pr, role, is_zero(pr, pr->lane));
 }
 
 static void print_role_end(Printer *pr, const ScheduleRole *role)
 {
+    if (role->kind != ROLE_OF_PRODUCER) end_trace(pr);
     leave_role(&pr->own);
     if (role->kind == ROLE_OF_PRODUCER) {
         begin_else(pr, top_nest(pr));
@@ -133,6 +136,8 @@ LoopUnit *print_kernel(const Lowering *lo)
 // Else ptxas prints a loop over lanes around each box.
 static bool elects(Printer *pr) { return !pr->lo->has_producer_group && !pr->lo->by_warp; }
 
+static const ScheduleRole *role_of_producer(const Printer *pr) { return pr->lo->builder.schedule->roles.items[0]; }
+
 // One thread issues boxes; small copies take its warp, a producer group's statements all.
 void begin_boxes(Printer *pr, const Action *action)
 {
@@ -140,10 +145,12 @@ void begin_boxes(Printer *pr, const Action *action)
     if (pr->lo->has_producer_group) begin_block(pr, push_nest(pr));
     else begin_if(pr, push_nest(pr), i32_op(pr, X_LT, var_of(pr, pr->thread), WARP_LANES));
     if (elects(pr)) begin_if(pr, push_nest(pr), call_expr(pr, DTYPE_BOOL, "elected", 0));
+    begin_trace(pr, role_of_producer(pr), elects(pr) ? NULL : is_zero(pr, pr->lane));
 }
 
 static void end_issue(Printer *pr)
 {
+    end_trace(pr);
     if (elects(pr)) pop_nest(pr);
     pop_nest(pr);
 }
@@ -153,10 +160,15 @@ void begin_elements(Printer *pr)
     end_issue(pr);
     begin_else(pr, top_nest(pr));
     use_elements(&pr->own);
+    begin_trace(pr, role_of_producer(pr), is_zero(pr, pr->lane));
 }
 
 void end_boxes(Printer *pr, const Action *action)
 {
-    if (action->scope.kind == SCOPE_ALIGNED) pop_nest(pr); // that of begin_elements()
-    else end_issue(pr);
+    if (action->scope.kind == SCOPE_ALIGNED) {
+        end_trace(pr);
+        pop_nest(pr); // that of begin_elements()
+    } else {
+        end_issue(pr);
+    }
 }
