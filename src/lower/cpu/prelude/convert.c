@@ -191,21 +191,27 @@ KILN_INLINE void kiln_set_bits2(uint8_t *row, int64_t i, uint32_t x)
 KILN_DEFINE_SHARED_BITS(4, 2, 15u)
 KILN_DEFINE_SHARED_BITS(2, 4, 3u)
 // Whole vectors of a byte for each of n packed elements, from a byte's first on; returns for how many.
+#if KILN_AVX512 || KILN_AVX2
+#define KILN_WIDEN_BYTES(words, bytes) __asm__("vpmovzxbw %1, %0" : "=v"(words) : "m"(bytes))
+#else
+#define KILN_WIDEN_BYTES(words, bytes) words = __builtin_convertvector(bytes, __typeof__(words))
+#endif
+#define KILN_UNPACK_VECTORS(BYTES)                                                                  \
+    for (; n - i >= BYTES; i += BYTES) {                                                            \
+        typedef uint8_t Half __attribute__((vector_size(BYTES / 2), aligned(1), may_alias));        \
+        typedef uint16_t Words __attribute__((vector_size(BYTES)));                                 \
+        typedef Words AnyWords __attribute__((aligned(1), may_alias));                              \
+        Words x;                                                                                    \
+        KILN_WIDEN_BYTES(x, *(const Half *)(from + i / 2));                                         \
+        *(AnyWords *)(to + i) = (x | x << 4) & 0x0f0f;                                              \
+    }
 KILN_INLINE int64_t kiln_unpack_vectors4(uint8_t *to, const uint8_t *from, int64_t n)
 {
-    typedef uint8_t Half __attribute__((vector_size(KILN_VECTOR_BYTES / 2), aligned(1), may_alias));
-    typedef uint16_t Words __attribute__((vector_size(KILN_VECTOR_BYTES)));
-    typedef Words AnyWords __attribute__((aligned(1), may_alias));
     int64_t i = 0;
-    for (; n - i >= KILN_VECTOR_BYTES; i += KILN_VECTOR_BYTES) {
-#if KILN_AVX512 || KILN_AVX2
-        Words x;
-        __asm__("vpmovzxbw %1, %0" : "=v"(x) : "m"(*(const Half *)(from + i / 2)));
-#else
-        const Words x = __builtin_convertvector(*(const Half *)(from + i / 2), Words);
+    KILN_UNPACK_VECTORS(KILN_VECTOR_BYTES)
+#if KILN_AVX512
+    KILN_UNPACK_VECTORS(32)
 #endif
-        *(AnyWords *)(to + i) = (x | x << 4) & 0x0f0f;
-    }
     return i;
 }
 KILN_INLINE int64_t kiln_unpack_vectors2(uint8_t *to, const uint8_t *from, int64_t n)
@@ -380,6 +386,10 @@ KILN_INLINE void kiln_dot_looked_up(kiln_vf32 sums[4], const float *table, const
     KILN_UNROLL for (int64_t i = 0; i < n; i += KILN_LANES) {
         if (ahead && i % 128 == 0) KILN_FETCH(ahead + i / 2);
         sums[i / KILN_LANES % 4] += kiln_look_up_lanes(table, codes + i) * *(const kiln_vf32_any *)(row + i);
+    }
+    if (n < 4 * KILN_LANES) {       // the next row adds to other sums, and does not wait for these
+        const kiln_vf32 first = sums[0], second = sums[1];
+        sums[0] = sums[2], sums[1] = sums[3], sums[2] = first, sums[3] = second;
     }
 }
 #define KILN_DECLARE_SUMS(sums) kiln_vf32 sums[4] = { { 0 } }
