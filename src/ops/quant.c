@@ -6,10 +6,10 @@
 #include <inttypes.h>
 
 enum {
-    BLOCK = 128,     // columns of codes that kernels take at a time
-    K_STEP = 32,     // that K is a multiple of
-    FEW_ROWS = 8,    // of a, that are multiplied one by one, or in fours
-    GEMV_ROWS = 2,   // ... on a GPU, where codes have scales of groups
+    BLOCK = 128,   // columns of codes that kernels take at a time
+    K_STEP = 32,   // that K is a multiple of
+    FEW_ROWS = 8,  // of a, that are multiplied one by one, or in fours
+    GEMV_ROWS = 2, // ... on a GPU, where codes have scales of groups
     SMALL_TILES_ROWS = 16,
     PARTS_MOST = 16, // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
@@ -242,7 +242,8 @@ static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t bloc
     const int processors = ops_processors(call->ops);
     if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1 };
     if (m <= SMALL_TILES_ROWS)
-        return (Tiling){ SMALL_TILES_ROWS, least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks) };
+        return (Tiling){ SMALL_TILES_ROWS,
+                         least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks) };
     if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1 };
     const int rows = m > FEW_TILES_ROWS && tiles_of(m, n, TILE_ROWS) * 2 >= processors ? TILE_ROWS : FEW_TILES_ROWS;
     const int64_t tiles = tiles_of(m, n, rows), room = rows == FEW_TILES_ROWS ? 2 * processors : processors;
