@@ -38,6 +38,14 @@ static bool is_code(const Cpu *cx, const Expr *x)
     return true;
 }
 
+// A load that the tables of all codes may hold: also for those that do not occur.
+static bool is_inside(const Expr *load)
+{
+    for (int d = 0; d < load->load.buffer->rank; d++)
+        if (!common_is_inside(load->load.subs[d], load->load.buffer->shape[d])) return false;
+    return true;
+}
+
 static bool is_coded(Coded *c, Expr *x)
 {
     const int depth = cpu_expr_depth(c->cx, x);
@@ -51,7 +59,7 @@ static bool is_coded(Coded *c, Expr *x)
     }
     const bool from_tile = x->kind == E_LOAD && buffer_is_tile(x->load.buffer) &&
                            x->load.buffer->kind != BUFFER_LOCAL &&
-                           !is_written(c->cx->nest, buffer_root(x->load.buffer));
+                           !is_written(c->cx->nest, buffer_root(x->load.buffer)) && is_inside(x);
     if (!from_tile && x->kind != E_UNARY && x->kind != E_BINARY && x->kind != E_SELECT && x->kind != E_CONVERT &&
         x->kind != E_BITCAST && x->kind != E_MATH)
         return false;
@@ -66,9 +74,7 @@ static bool may_fault(const Expr *x, void *context)
 {
     if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD)) return dtype_is_integer(x->type);
     if (x->kind == E_MATH) return builtins[x->math.fn].divides;
-    for (int d = 0; x->kind == E_LOAD && d < x->load.buffer->rank; d++)
-        if (!common_is_inside(x->load.subs[d], x->load.buffer->shape[d])) return true;
-    return false;
+    return x->kind == E_LOAD && !is_inside(x);
 }
 
 typedef struct Replaced {
