@@ -66,7 +66,8 @@ bool file_write(const char *path, const void *bytes, size_t n)
     int error = file_write_open(fd, bytes, n) ? 0 : errno;
     if (close(fd) != 0 && !error) // a full disk may only show here
         error = errno;
-    if (error) unlink(path);
+    struct stat about; // a part of a file is taken away; a device or a link to one is not ours
+    if (error && lstat(path, &about) == 0 && S_ISREG(about.st_mode)) unlink(path);
     errno = error;
     return !error;
 }
