@@ -191,7 +191,8 @@ typedef struct Sweep {
     kiln_device *device;
     kiln_ops *ops;
     FILE *json;
-    bool any; // something was written to json
+    bool any;        // a row was written to json
+    bool began_json; // and what stands before them
     int failed;
     double began;
     const SweepFamily *family; // at hand, with its results
@@ -351,6 +352,56 @@ static Limits limits_of(const Sweep *s)
     return limits;
 }
 
+// ---- a shape that is given
+
+// Where `word` is one of those from `text` to `end`, with spaces and slashes between.
+static bool has_word(const char *text, const char *end, const char *word)
+{
+    while (text < end) {
+        const size_t n = strcspn(text, "/ :");
+        if (n == strlen(word) && memcmp(text, word, n) == 0) return true;
+        text += n + 1;
+    }
+    return false;
+}
+
+static const char *range_of(const char *const *ranges, const char *name)
+{
+    for (; ranges && *ranges; ranges++)
+        if (has_word(*ranges, strchr(*ranges, ':'), name)) return strchr(*ranges, ':') + 1;
+    return NULL;
+}
+
+static bool is_integer(const char *text)
+{
+    text += *text == '-';
+    return *text && !text[strspn(text, "0123456789")];
+}
+
+// Else a misspelt name would be a shape of 0, and an unknown type another one.
+static bool fits_family(const Shape *shape, const SweepFamily *f)
+{
+    for (int i = 0; i < shape->n; i++) {
+        const char *const name = shape->values[i].name, *const text = shape->values[i].text;
+        const char *const drawn = range_of(f->ranges, name), *const small = range_of(f->small, name);
+        if (!drawn && !small)
+            return fail_usage("--shape: %s has no '%s'; see 'kiln bench --sweep=%s --list'", f->name, name, f->name),
+                   false;
+        if (!is_integer(text) && !(drawn && has_word(drawn, drawn + strlen(drawn), text)) &&
+            !(small && has_word(small, small + strlen(small), text)))
+            return fail_usage("--shape: %s is not '%s'; see 'kiln bench --sweep=%s --list'", name, text, f->name),
+                   false;
+    }
+    for (const char *const *range = f->ranges; *range; range++)
+        for (const char *name = *range; *name && name[-(name > *range)] != ':'; name += strcspn(name, "/:") + 1) {
+            const int n = (int)strcspn(name, "/:");
+            char word[sizeof shape->values[0].name];
+            snprintf(word, sizeof word, "%.*s", n, name);
+            if (!shape_has(shape, word)) return fail_usage("--shape: %s needs %s=VALUE", f->name, word), false;
+        }
+    return true;
+}
+
 static bool get_shape(Sweep *s, const SweepFamily *f, int64_t i, Shape *shapes)
 {
     if (s->options->shape) return shape_parse(shapes, s->options->shape);
@@ -455,7 +506,7 @@ static void print_interrupted(void *context)
     Sweep *const s = context;
     const int n = s->n;
     if (s->results) sum_up(s);
-    if (s->any) end_sweep(s, ", \"interrupted\": true");
+    if (s->began_json) end_sweep(s, ", \"interrupted\": true");
     else if (!s->options->json) print_sums(s);
     if (!s->options->json && s->family) printf("\ninterrupted behind %d shapes of %s\n", n, s->family->name);
 }
@@ -464,7 +515,9 @@ static int run_sweep(Sweep *s)
 {
     int64_t passed = 0;
     bool ok = true;
+    output_hold();
     if (s->json) {
+        s->began_json = true;
         fprintf(s->json, "{\"device\": ");
         print_json_text(s->json, kiln_device_describe(s->device));
         fprintf(s->json, ", \"seed\": %d, \"count\": %d, \"rows\": [", (int)s->options->seed, (int)s->options->count);
@@ -472,6 +525,7 @@ static int run_sweep(Sweep *s)
     if (!s->options->json)
         printf("%s; kiln %s; seed %d, %d shapes of each family\n\n", kiln_device_describe(s->device), KILN_VERSION,
                (int)s->options->seed, (int)s->options->count);
+    output_release();
     for (int i = 0; i < COUNT(families) && ok; i++)
         if (is_wanted(s->options, families[i])) ok = sweep_family(s, families[i], &passed);
     output_hold(); // not given back: from here on nothing is interrupted
@@ -490,6 +544,7 @@ int bench_sweep(Arena *arena, SweepOptions *o)
     if (o->shape && o->n_args != 1) return fail_usage("--shape needs one family");
     if (o->shape && !shape_parse(&shape, o->shape))
         return fail_usage("--shape takes NAME=VALUE, with commas between, not '%s'", o->shape);
+    if (o->shape && !fits_family(&shape, find_sweep_family(o->args[0]))) return EXIT_USAGE;
     on_interrupt(print_interrupted, &s); // before the device, which starts threads
     if (kiln_device_open(o->device, &s.device)) return fail_status(NULL);
     if (o->save && !(s.json = fopen(o->save, "w"))) return fail_usage("cannot write %s: %s", o->save, strerror(errno));

@@ -96,7 +96,9 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
     }
     if (option->kind == OPTION_FILE) {
         *(const char **)option->value = text[n] ? text + n + 1 : "-";
-        return text[n] && !text[n + 1] ? fail_usage("%s= needs a file's name", option->name) : -1;
+        return text[n] && !text[n + 1]
+                   ? fail_usage("%s= needs a value: %s=%s", option->name, option->name, option->argument)
+                   : -1;
     }
     const bool joined = option->kind == OPTION_FOLDER ? text[2] != 0 : text[n] != 0;
     const char *value = !joined ? NULL : option->kind == OPTION_FOLDER ? text + 2 : text + n + 1;
