@@ -79,7 +79,7 @@ static void add_roofline(Making *m)
         if (m->page->kernels.items[i]->expected_seconds <= 0) r->expected_seconds = 0; // the sum is not known
 }
 
-// "182us", "0.2 ms", "1.5s": seconds; 0: it is none.
+// "182us", "0.2 ms", "1.5s": seconds; 0: it is none, or none that a launch takes.
 static double read_time(const char *text)
 {
     static const struct {
@@ -87,10 +87,11 @@ static double read_time(const char *text)
         double seconds;
     } units[] = { { "ns", 1e-9 }, { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 } };
     char *end;
-    const double value = strtod(text, &end);
+    const double value = strtod(text, &end), least = 1e-12, most = 1e6;
     end += strspn(end, " ");
     for (int i = 0; i < COUNT(units) && end != text; i++)
-        if (strcmp(end, units[i].unit) == 0 && value > 0 && isfinite(value)) return value * units[i].seconds;
+        if (strcmp(end, units[i].unit) == 0 && value * units[i].seconds >= least && value * units[i].seconds <= most)
+            return value * units[i].seconds;
     return 0;
 }
 

@@ -118,6 +118,9 @@ if [ -w /dev/full ]; then
         # shellcheck disable=SC2086
         expect 1 'kiln: cannot write the output: No space left' sh -c 'exec >/dev/full; exec "$@"' - "$kiln" $words
     done
+    ln -s /dev/full full.html # what could not be written whole is taken away, but nothing else than a file is
+    expect 1 'kiln: cannot write full.html: No space left' "$kiln" explain --html=full.html good.tile
+    expect 0 '/dev/full' readlink full.html
 fi
 expect 1 'kiln: cannot write the output' sh -c 'exec >&-; exec "$@"' - "$kiln" --help
 
@@ -194,6 +197,9 @@ END
 expect 130 ' passed, 0 failed, 0 skipped' timeout --preserve-status -s INT 2 "$kiln" test long.tile
 grep -q '^interrupted; until then ' out || { echo 'FAIL: an interrupted test says nothing'; failed=$((failed + 1)); }
 expect 130 '"failed": 0, "skipped": 0, "interrupted": true}' timeout --preserve-status -s INT 1 "$kiln" test --json long.tile
+expect 130 'interrupted behind 0 shapes of nn' timeout --preserve-status -s INT 1 "$kiln" bench --sweep=nn --save=cut.json --beside='sleep 9'
+expect 0 '"rows": ' cat cut.json
+expect 0 '], "interrupted": true}' cat cut.json
 expect 130 'interrupted after 0 of 1 rows' timeout --preserve-status -s INT 1 "$kiln" bench --seconds=1000 'backward bf16'
 mkdir -p sub/deep && cp good.tile sub/deep/
 expect 0 '8 passed' "$kiln" test sub
@@ -277,6 +283,11 @@ expect 0 'gemm: kiln_gemm' "$kiln" bench --sweep --list gemm
 expect 2 "there is no family 'gem'" "$kiln" bench --sweep=gem
 expect 2 "did you mean 'gemm'" "$kiln" bench --sweep=gem
 expect 2 '--shape takes NAME=VALUE' "$kiln" bench --sweep=gemm --shape=M
+expect 2 "gemm has no 'Q'" "$kiln" bench --sweep=gemm --shape=M=4,N=8,K=8,T=bf16,Q=1
+expect 2 "gemm needs K=VALUE" "$kiln" bench --sweep=gemm --shape=M=4,N=8,T=bf16
+expect 2 "M is not '4x'" "$kiln" bench --sweep=gemm --shape=M=4x,N=8,K=8,T=bf16
+expect 2 "T is not 'f17'" "$kiln" bench --sweep=gemm --shape=M=4,N=8,K=8,T=f17
+expect 2 '--sweep= needs a value: --sweep=FAMILY' "$kiln" bench --sweep=
 expect 0 '| nn | OP=swiglu, N=64, M=3, T=f32 | correct |' "$kiln" bench --sweep=nn --check-only --shape='OP=swiglu, N=64, M=3, T=f32'
 cat >peer.sh <<'END'
 n=0

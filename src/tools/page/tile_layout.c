@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { EXTENT_MAX = 1 << 16, ELEMENTS_MAX = 1 << 20 };
+enum { EXTENT_MAX = 1 << 16, ELEMENTS_MAX = 1 << 20, PITCH_MAX = 1 << 20 };
 
 typedef struct Reading {
     Arena *arena;
@@ -32,13 +32,15 @@ static bool read_head(Reading *r, const char **text)
     layout->type = DTYPE_F32;
     const size_t n = strcspn(at, "[");
     if (!at[n]) return fail(r, "'%s' has no extents: it begins as f32[128][256]", *text);
+    bool is_typed = n == 0;
     for (size_t i = 0; i < n;) {
         const size_t length = strcspn(at + i, " [:,");
         const char *const word = arena_copy_text(r->arena, at + i, length);
         for (int t = 0; t < DTYPE_COUNT; t++)
-            if (strcmp(dtype_name((DType)t), word) == 0) layout->type = (DType)t;
+            if (strcmp(dtype_name((DType)t), word) == 0) layout->type = (DType)t, is_typed = true;
         i += length + 1;
     }
+    if (!is_typed) return fail(r, "'%s' has no element type: it begins as f32[128][256]", *text);
     for (at += n; *at == '['; at++) {
         char *end;
         const long extent = strtol(at + 1, &end, 10);
@@ -99,6 +101,17 @@ static bool read_count(Reading *r, const char *at)
     return fits || (*what != 'g' && *what != 'w') || fail(r, "'%s': there are 1 to 32", at);
 }
 
+// The number in a phrase such as "panels of 64 columns", which nothing follows. False: another phrase, or no such number.
+static bool read_number(const char *at, const char *before, const char *after, int *number)
+{
+    const size_t n = strlen(before);
+    char *end;
+    if (strncmp(at, before, n) != 0 || !isdigit((unsigned char)at[n])) return false;
+    const long value = strtol(at + n, &end, 10);
+    *number = (int)value;
+    return value >= 1 && value <= PITCH_MAX && strcmp(end, after) == 0;
+}
+
 static bool read_phrase(Reading *r, const char *at)
 {
     static const char *const names[IN_COUNT] = { "register", "lane", "warp", "group" };
@@ -115,10 +128,10 @@ static bool read_phrase(Reading *r, const char *at)
         return (r->vector >= 1 && r->vector <= 64) || fail(r, "blocked: 1 to 64 elements, not '%s'", at);
     }
     if (starts(&at, "columns")) return r->division = DIVIDE_COLUMNS, true;
-    if (sscanf(at, "rows %d bytes apart", &bytes) == 1) return r->pitch = bytes, r->is_rows = true;
-    if (starts(&at, "rows")) return r->is_rows = true;
-    if (sscanf(at, "swizzle %d", &bytes) == 1) return r->swizzle = bytes, true;
-    if (sscanf(at, "panels of %d columns", &bytes) == 1) return r->panel = bytes, true;
+    if (read_number(at, "rows ", " bytes apart", &bytes)) return r->pitch = bytes, r->is_rows = true;
+    if (strcmp(at, "rows") == 0) return r->is_rows = true;
+    if (read_number(at, "swizzle ", "", &bytes)) return r->swizzle = bytes, true;
+    if (read_number(at, "panels of ", " columns", &bytes)) return r->panel = bytes, true;
     for (int i = 0; i < (int)(sizeof ignored / sizeof *ignored); i++)
         if (strncmp(at, ignored[i], strlen(ignored[i])) == 0) return true;
     return fail(r, "'%s': unknown words; see 'kiln layout --help'", at);
