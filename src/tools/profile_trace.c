@@ -107,6 +107,9 @@ int profile_trace(Profile *p)
     const int n = read_ctas(p->options->ctas, ctas);
     if (n < 0) return EXIT_USAGE;
     if (!find_names(p, &names)) return fail_status(NULL);
-    const int result = launch(p, ctas, n);
-    return result < 0 ? read_record(p, &names) : result;
+    int result = launch(p, ctas, n);
+    if (result < 0) result = read_record(p, &names);
+    if (result < 0 && p->timeline.spans.count == 0)
+        return fail_usage("profile: the launch has none of the blocks %s", p->options->ctas);
+    return result;
 }

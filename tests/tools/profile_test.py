@@ -114,6 +114,7 @@ def traces():
     check("producer: 2 warps" in table and "consumers: 16 warps" in table and "empty slot of a b" in table, table)
     check(run(["--ctas=0,x", *gemm], emulated).returncode == 2, "--ctas=0,x")
     check(run(["--ctas=0,1,2,3,4", *gemm], emulated).returncode == 2, "five CTAs")
+    check("none of the blocks 9999" in run(["--ctas=9999", *gemm], emulated).stderr, "a block that is not there")
 
 
 def counts():
