@@ -18,6 +18,8 @@ page() { # page NAME SUMMARY TEXT: text is all that --help says
         echo "$3" | sed -n '/^usage: /,/^$/p' | sed -e 's/^usage: //' -e 's/^ *//' | escaped
         printf '.fi\n.SH DESCRIPTION\n'
         echo "$3" | sed -e '1,/^$/d' | awk '
+            /^  / && !open && !list { print ".nf"; list = 1 }
+            !/^  / && list { print ".fi"; list = 0 }
             /^(options|commands|examples):$/ { if (open) print ".fi"; print ".SH " toupper(substr($0, 1, length($0) - 1)); print ".nf"; open = 1; next }
             { print }
             END { if (open) print ".fi" }' | escaped | sed -e 's/^\\&\.\(SH\|nf\|fi\)/.\1/'

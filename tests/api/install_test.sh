@@ -79,6 +79,7 @@ prefix/bin/kiln devices >/dev/null
 for name in $(prefix/bin/kiln --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     grep -q '^\.SH SYNOPSIS' "prefix/share/man/man1/kiln-$name.1" || { echo "there is no page of kiln $name"; exit 1; }
 done
+grep -B 1 '^  register' prefix/share/man/man1/kiln-layout.1 | grep -qx '\.nf' || { echo "lists of a page are filled"; exit 1; }
 grep -q 'kiln COMMAND' prefix/share/man/man1/kiln.1 || { echo "there is no page of kiln"; exit 1; }
 if command -v bash >/dev/null; then
     found=$(PATH="$PWD/prefix/bin:$PATH" bash -c '. prefix/share/bash-completion/completions/kiln; COMP_WORDS=(kiln tune --tr); COMP_CWORD=2; _kiln; echo "${COMPREPLY[@]}"')
