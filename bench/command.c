@@ -494,6 +494,9 @@ static int run_bench(Bench *b, kiln_device **device)
 
 static int refuse_options(const BenchOptions *o)
 {
+    if (o->compile + o->cliffs + (o->sweep != NULL) > 1)
+        return fail_usage("--compile, --cliffs and --sweep: one of them");
+    if (o->of_sweep.shape && !o->sweep) return fail_usage("--shape is of --sweep=FAMILY");
     if (!o->html) return o->history || o->from ? fail_usage("--history and --from are of --html=FILE") : -1;
     if (o->compile || o->cliffs || o->sweep || o->list) return fail_usage("--html shows the table of rows, and nothing else");
     if (o->json && !o->save && !o->from) return fail_usage("--html beside --json needs --save=FILE");
@@ -533,10 +536,19 @@ static int show_saved(Arena *arena, const BenchOptions *o)
     return result < 0 ? EXIT_OK : result;
 }
 
+// Before minutes of timing. An earlier page stays as it is until then.
+static bool can_write(const char *path)
+{
+    FILE *const out = fopen(path, "a");
+    if (!out) fail_usage("cannot write %s: %s", path, strerror(errno));
+    return out && fclose(out) == 0;
+}
+
 // Where the JSON object goes. False: after a message.
 static bool open_json(Bench *b)
 {
     const BenchOptions *const o = b->options;
+    if (o->html && !can_write(o->html)) return false;
     if (o->save) b->json = fopen(o->save, "w");
     else if (o->html) b->json = open_memstream(&b->text, &b->n_text);
     if (b->json || !(o->save || o->html)) return true;

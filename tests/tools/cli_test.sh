@@ -283,6 +283,9 @@ expect 0 'gemm: kiln_gemm' "$kiln" bench --sweep --list gemm
 expect 2 "there is no family 'gem'" "$kiln" bench --sweep=gem
 expect 2 "did you mean 'gemm'" "$kiln" bench --sweep=gem
 expect 2 '--shape takes NAME=VALUE' "$kiln" bench --sweep=gemm --shape=M
+expect 2 '--compile, --cliffs and --sweep: one of them' "$kiln" bench --sweep=gemm --cliffs
+expect 2 '--shape is of --sweep=FAMILY' "$kiln" bench --shape=M=4
+expect 2 'cannot write none/page.html: No such file' timeout 5 "$kiln" bench --html=none/page.html --seconds=1000 gemm
 expect 2 "gemm has no 'Q'" "$kiln" bench --sweep=gemm --shape=M=4,N=8,K=8,T=bf16,Q=1
 expect 2 "gemm needs K=VALUE" "$kiln" bench --sweep=gemm --shape=M=4,N=8,T=bf16
 expect 2 "M is not '4x'" "$kiln" bench --sweep=gemm --shape=M=4x,N=8,K=8,T=bf16
