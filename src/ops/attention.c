@@ -252,7 +252,40 @@ static kiln_status check_sinks(const Call *call, const kiln_tensor *sinks, const
                                          sinks ? "sinks" : "dsinks", sinks ? "dsinks" : "sinks");
 }
 
-static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a)
+// Without sinks: `heads` instances for each tile of keys.
+static kiln_status bind_backward(Call *call, const kiln_attention_backward_args *a, int64_t heads, double scale)
+{
+    const bool divided = heads > call_extent(call, "HKV");
+    const kiln_status status =
+        call_kernel(call, "attention/backward.tile",
+                    a->deterministic ? "attention_backward_exact"
+                    : divided        ? "attention_backward_split"
+                                     : "attention_backward",
+                    "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
+                    (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
+    if (status) return status;
+    if (divided) call_add(call, KILN_INT(heads));
+    call_add(call, KILN_FLOAT(scale));
+    return KILN_OK;
+}
+
+static int64_t choose_gradient_heads(const Call *call, const kiln_attention_backward_args *a)
+{
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
+    return attention_gradient_heads(call->ops, &(GradientShape){ .batch = call_extent(call, "B"),
+                                                                 .queries = call_extent(call, "S"),
+                                                                 .keys = call_extent(call, "SKV"),
+                                                                 .heads = call_extent(call, "H"),
+                                                                 .key_heads = call_extent(call, "HKV"),
+                                                                 .sizes = D + DV,
+                                                                 .window = a->window,
+                                                                 .causal = a->causal || a->window,
+                                                                 .tile_keys = D > 128 || DV > 128 ? 64 : 128 });
+}
+
+// room: bytes of the workspace. Where a divided call needs more, it is not divided: a workspace may have been sized for a
+// larger batch, which fills the device as it is.
+static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, size_t room)
 {
     double scale;
     enum { SINKS = 6, DSINKS = 10 };
@@ -276,25 +309,27 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     if (!status) status = call_check(call, wants, n, "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (status) return status;
-    if (a->sinks)
+    if (a->sinks) {
         status = call_kernel(call, "attention/sink.tile", "attention_sink_backward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
                              (int)a->window, yes(a->deterministic));
-    else
-        status = call_kernel(call, "attention/backward.tile",
-                             a->deterministic ? "attention_backward_exact" : "attention_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
-    if (!status) call_add(call, KILN_FLOAT(scale));
-    return status;
+        if (!status) call_add(call, KILN_FLOAT(scale));
+        return status;
+    }
+    const int64_t key_heads = call_extent(call, "HKV");
+    const int64_t heads = a->deterministic ? key_heads : choose_gradient_heads(call, a);
+    size_t needed = 0;
+    status = bind_backward(call, a, heads, scale);
+    if (!status && heads > key_heads && !call->sizing) status = call_size(call, &needed);
+    return !status && needed > room ? bind_backward(call, a, key_heads, scale) : status;
 }
 
 kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *a, size_t *bytes)
 {
     Call call;
     kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_backward(&call, a);
+    if (!status) status = prepare_backward(&call, a, SIZE_MAX);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -302,7 +337,7 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_backward(&call, a);
+    if (!status) status = prepare_backward(&call, a, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
