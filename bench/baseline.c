@@ -3,7 +3,7 @@
 //
 // OpenBLAS is opened at run time. On a GPU the baselines are libraries that only other programs bring along: the program
 // of --beside (bench/baselines.py) is started once and told on its standard input, a line each,
-//     open<TAB>kernel<TAB>values     answers with the baseline's name, or "none"
+//     open<TAB>kernel<TAB>values     answers with the baseline's name, or "none", or "none: why"; in a sweep the kernel is a family
 //     time<TAB>runs                  answers with so many times in seconds, measured as machine.c does
 //     close
 // so that both programs hold their tensors and take turns within a second. If it ends, the row at hand has no baseline, and
@@ -129,17 +129,24 @@ static bool read_answer(char *line, size_t bytes)
     return true;
 }
 
-static void open_process(Baseline *r, const BenchCase *own)
+void baseline_open_peer(Baseline *r, Machine *machine, const char *kernel, const char *values)
 {
+    *r = (Baseline){ .kind = BASELINE_NONE, .machine = machine };
+    snprintf(r->name, sizeof r->name, "no peer: --beside names no program that runs");
     if (!process.command || (!process.to && (process.starts >= STARTS_MAX || !baseline_start_process(process.command))))
         return;
-    fprintf(process.to, "open\t%s\t%s\n", own->row->kernel, own->row->values);
+    fprintf(process.to, "open\t%s\t%s\n", kernel, values);
     fflush(process.to);
-    if (!read_answer(r->name, sizeof r->name)) {
-        fprintf(stderr, "kiln: the program of --beside ended: '%s' has no baseline\n", own->row->name);
+    char answer[96] = "";
+    if (!read_answer(answer, sizeof answer)) {
+        fprintf(stderr, "kiln: the program of --beside ended: %s %s has no baseline\n", kernel, values);
+        snprintf(r->name, sizeof r->name, "no peer: the program of --beside ended");
         baseline_end_process();
-    } else if (strcmp(r->name, "none") != 0) {
+    } else if (strncmp(answer, "none", 4) == 0) {
+        snprintf(r->name, sizeof r->name, "no peer%s", answer + 4);
+    } else {
         r->kind = BASELINE_PROCESS;
+        snprintf(r->name, sizeof r->name, "%s", answer);
     }
 }
 
@@ -156,6 +163,14 @@ static void time_process(int runs, Times *times)
     }
     char *at = line, *end;
     for (double t = strtod(at, &end); end != at; at = end, t = strtod(at, &end)) times_add(times, t);
+}
+
+// As machine_time does: `runs` times, on the CPU for about `seconds`.
+static void time_process_for(double seconds, int runs, Times *times)
+{
+    const double begin = seconds_now();
+    do time_process(runs, times);
+    while (process.to && times->n < TIMES_MAX && seconds_now() - begin < seconds);
 }
 
 static void close_process(void)
@@ -180,7 +195,7 @@ void baseline_open(Baseline *r, Arena *arena, const BenchCase *own, const char *
         r->work = MACHINE_BYTES;
         snprintf(r->name, sizeof r->name, r->kind == BASELINE_READ ? "reading memory" : "memcpy");
         break;
-    case BASELINE_PROCESS: open_process(r, own); break;
+    case BASELINE_PROCESS: baseline_open_peer(r, own->machine, own->row->kernel, own->row->values); break;
     }
 }
 
@@ -192,7 +207,7 @@ void baseline_time(Baseline *r, int runs, double seconds, Times *times)
     case BASELINE_ROW: machine_time(r->machine, bench_case_launch, &r->other, runs, seconds, times); break;
     case BASELINE_READ: machine_time(r->machine, machine_read, r->machine, runs, seconds, times); break;
     case BASELINE_COPY: machine_time(r->machine, machine_copy, r->machine, runs, seconds, times); break;
-    case BASELINE_PROCESS: time_process(runs, times); break;
+    case BASELINE_PROCESS: time_process_for(r->machine->is_cpu ? seconds : 0, runs, times); break;
     }
 }
 

@@ -3,15 +3,20 @@
 # baselines.py - what PyTorch, cuBLAS and cuDNN need for the rows of `kiln bench`, which starts this and asks.
 #
 # Lines on standard input (bench/baseline.c has the protocol):
-#     open<TAB>kernel<TAB>values   e.g. "gemm_nt" and "T=bf16, M=4096, ..."; answers with a name, or "none"
+#     open<TAB>kernel<TAB>values   e.g. "gemm_nt" and "T=bf16, M=4096, ..."; answers with a name, or "none", or "none: why". Kernels
+#                                  of rows are here, the families of --sweep in peers.py
 #     time<TAB>runs                answers with the times in seconds
 #     close
 # Measured as Kiln's own rows are: random normal inputs, L2 overwritten before every run, events around the work alone,
 # all runs queued before the first is waited for. A row that fails has no baseline; after a CUDA error, or when something
-# takes longer than a minute, this program ends, and is started anew for the next row.
+# takes longer than a minute (--patience=SECONDS), this program ends, and is started anew for the next row.
+# --device=cpu: PyTorch's operators on the CPU, timed by the clock, for the families of --sweep.
+import argparse
 import faulthandler
 import sys
+import time as clock
 import torch
+import peers
 import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
 
@@ -49,7 +54,7 @@ def attention(v):
 def backward(v):
     B, H, HKV, S, SKV, D, causal = v['B'], v['H'], v['HKV'], v['S'], v['SKV'], v['D'], v['CAUSAL']
     q, k, x = (random(B, n, H, D).transpose(1, 2).requires_grad_() for n in (S, SKV, SKV))        # grouped heads repeated
-    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         out = F.scaled_dot_product_attention(q, k, x, is_causal=causal, scale=v['scale'])
     g = torch.randn_like(out)
     return 'cuDNN' if HKV == H else 'cuDNN, repeated heads', lambda: torch.autograd.grad(out, (q, k, x), g, retain_graph=True)
@@ -99,6 +104,13 @@ def parse(text):
     return {k.strip(): value(x.strip()) for k, x in (item.split('=') for item in text.split(','))}
 
 def time(run, runs, flush):
+    if not peers.gpu():
+        times = []
+        for _ in range(runs):
+            begin = clock.perf_counter()
+            run()
+            times.append(clock.perf_counter() - begin)
+        return times
     events = []
     for i in range(runs):
         flush.fill_(i)
@@ -110,30 +122,40 @@ def time(run, runs, flush):
 
 def open_row(kernel, values):
     """The baseline's name and a function that runs it; ("none", None) without one, and whether CUDA still works."""
-    if kernel not in FAMILIES: return 'none', None, True
+    make = peers.FAMILIES.get(kernel) or (FAMILIES.get(kernel) if peers.gpu() else None)
+    if not make: return 'none: nothing is known for it', None, True
     try:
-        name, run = FAMILIES[kernel](parse(values))
+        name, run = make(parse(values))
         run()
-        torch.cuda.synchronize()
+        if peers.gpu(): torch.cuda.synchronize()
         return name, run, True
+    except peers.NoPeer as reason:
+        return f'none: {reason}', None, True
     except Exception as problem:                             # whatever it is, the other rows have theirs
         print(f'baselines: {kernel} {values}: {type(problem).__name__}: {str(problem)[:300]}', file=sys.stderr, flush=True)
-        return 'none', None, 'CUDA error' not in str(problem)
+        return f'none: {type(problem).__name__}', None, 'CUDA error' not in str(problem)
 
 def main():
-    flush, run = torch.empty(1 << 28, dtype=torch.int32, device=DEV), None
+    options = argparse.ArgumentParser()
+    options.add_argument('--device', choices=('cuda', 'cpu'), default='cuda')
+    options.add_argument('--patience', type=int, default=60)
+    chosen = options.parse_args()
+    global DEV
+    DEV = peers.DEV = chosen.device
+    torch.set_grad_enabled(False)
+    flush, run = torch.empty(1 << 28, dtype=torch.int32, device=DEV) if peers.gpu() else None, None
     for line in sys.stdin:
         command, *args = line.rstrip('\n').split('\t')
-        faulthandler.dump_traceback_later(60, exit=True)
+        faulthandler.dump_traceback_later(chosen.patience, exit=True)
         if command == 'open':
             name, run, works = open_row(*args)
-            print(name, flush=True)
+            print(name.replace('\n', ' ')[:90], flush=True)
             if not works: sys.exit(1)
         elif command == 'time':
             print(*(f'{t:.9f}' for t in time(run, int(args[0]), flush)), flush=True)
         elif command == 'close':
             run = None
-            torch.cuda.empty_cache()                         # the other program needs the memory
+            if peers.gpu(): torch.cuda.empty_cache()         # the other program needs the memory
         faulthandler.cancel_dump_traceback_later()
 
 if __name__ == '__main__':

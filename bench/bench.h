@@ -73,7 +73,7 @@ typedef enum {
 } Goal;
 
 typedef struct Row {
-    const char *name, *file, *kernel, *values;
+    const char *name, *file, *kernel, *values; // without a file an operator: a family of sweep.h, and its shape
     double target; // 0: none set
     Goal goal;     // what the target is of
     BaselineKind baseline;
@@ -81,7 +81,9 @@ typedef struct Row {
     int64_t mean;      // latent attention: keys of a request (latent.c); 0: as many as its pages hold
 } Row;
 
-const Row *bench_rows(bool is_cpu, int *n);
+enum { OPERATOR_ROWS_MAX = 128 };
+const Row *bench_rows(bool is_cpu, int *n); // kernels (rows.c), then operators
+const Row *operator_rows(bool is_cpu, int *n); // sweep_rows.c
 
 // ---- one kernel at full size
 
@@ -144,6 +146,10 @@ double latent_prefill_operations(const BenchCase *c);
 
 // ---- baselines
 
+// A faulted device takes nothing more; closed and opened it may. Where the driver refuses the process, another one can go on
+// behind the row (bench/gpu.sh, bench/sweep.sh): hence a status of its own.
+enum { EXIT_DEVICE_LOST = 3 };
+
 typedef struct Baseline {
     BaselineKind kind;
     double work; // of one run: operations or bytes; 0: as much as the row's own
@@ -154,11 +160,13 @@ typedef struct Baseline {
         float *a, *b, *c;
         int m, n, k;
     } product;
-    char name[64]; // what it turned out to be, for the table
+    char name[112]; // what it turned out to be, for the table; of a peer that is not there: why
 } Baseline;
 
 // Opens nothing and leaves kind BASELINE_NONE where there is no such thing here.
 void baseline_open(Baseline *baseline, Arena *arena, const BenchCase *own, const char *kernels);
+// The program of --beside, asked for a kernel or a family of sweeps.
+void baseline_open_peer(Baseline *baseline, Machine *machine, const char *kernel, const char *values);
 void baseline_time(Baseline *baseline, int runs, double seconds, Times *times);
 void baseline_close(Baseline *baseline);
 bool baseline_start_process(const char *command); // of --beside; lives until baseline_end_process

@@ -36,7 +36,7 @@ static const CliffRow rows[] = {
       .build = "T=bf16, D=128, DV=128, G=4, BN=64",
       .small = "B=2, S=333, H=8, HKV=2, splits=3, scale=0.1",
       .large = "B=8, S=4096, H=16, HKV=4, splits=4, scale=0.1",
-      .inputs = "input Mask, LENGTH, LSE = none;",
+      .inputs = "input Mask, LENGTH, SINK, LSE = none;",
       .constants = "T=bf16, D=128, DV=128, G=4, BN=64" },
     { .name = "mla",
       .file = "mla/decode.tile",

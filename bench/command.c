@@ -7,6 +7,7 @@
 // whoever comes second, and large products then differed by 10% from run to run.
 #include "cliffs.h"
 #include "history.h"
+#include "sweep.h"
 #include "base/memory.h"
 #include "toolchain/toolchain.h"
 
@@ -20,7 +21,9 @@ enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 2
 typedef struct BenchOptions {
     const char *device, *kernels, *beside, *save, *html, *history, *from;
     bool json, list, compile, cliffs;
+    char *sweep; // "-": all families
     CliffOptions of_cliffs;
+    SweepOptions of_sweep;
     int64_t seconds, row_limit, skip;
     int n_args;
     char **args;
@@ -34,7 +37,7 @@ typedef struct Result {
     double rate, ceiling, ratio; // work per second; NAN: unknown
     double floor;                // seconds that bytes and operations take at best; a GPU's
     bool by_memory;              // rate and ceiling are bytes
-    char baseline_name[64];
+    char baseline_name[112];
     int registers, spill_bytes;
     bool failed;
     const char *correct; // in JSON: elements of its results were compared, or it did not come to that
@@ -45,6 +48,7 @@ typedef struct Bench {
     const BenchOptions *options;
     Arena *arena;
     Machine machine;
+    kiln_ops *ops;    // opened with the first row of an operator
     double copy_rate; // a GPU's, measured in this run
     FILE *json;
     bool any;          // something was written to json
@@ -115,8 +119,40 @@ static bool time_in_turns(Bench *b, BenchCase *c, Baseline *baseline, Result *r)
     return true;
 }
 
+// An operator: checked and timed as in a sweep.
+static void measure_operator(Bench *b, const Row *row, Result *r)
+{
+    static SweepResult s;
+    Shape shape;
+    *r = (Result){ .row = row, .ratio = NAN, .correct = "null", .failed = true };
+    snprintf(r->problem, sizeof r->problem, "no such family or shape");
+    const SweepFamily *const family = find_sweep_family(row->kernel);
+    if (!family || !shape_parse(&shape, row->values)) return;
+    if (!b->ops && kiln_ops_open(b->machine.device, NULL, &b->ops)) {
+        snprintf(r->problem, sizeof r->problem, "%.500s", kiln_error_message());
+        return;
+    }
+    sweep_measure(&s, family, &shape, &b->machine, b->ops, (double)b->options->seconds);
+    r->failed = s.failed;
+    r->correct = s.wrong ? "false" : s.failed ? "null" : "true";
+    snprintf(r->problem, sizeof r->problem, "%s", s.problem);
+    snprintf(r->baseline_name, sizeof r->baseline_name, "%.111s", s.peer);
+    r->own = s.own;
+    r->baseline = s.other;
+    r->runs = s.runs;
+    r->operations = s.operations;
+    r->bytes = s.bytes;
+    r->build_seconds = s.build_seconds;
+    r->by_memory = s.operations == 0;
+    r->ratio = s.ratio;
+    if (s.failed) return;
+    r->rate = (r->by_memory ? r->bytes : r->operations) / typical(b, r->own);
+    r->ceiling = r->by_memory ? b->copy_rate : 0; // the peak depends on types that are the family's own affair
+}
+
 static void measure_row(Bench *b, const Row *row, Result *r)
 {
+    if (!row->file) return measure_operator(b, row, r);
     static BenchCase c;
     static Baseline baseline;
     *r = (Result){ .row = row, .ratio = NAN, .correct = "true" };
@@ -182,7 +218,7 @@ static void print_rate(char *text, size_t bytes, double rate, bool is_bytes)
 
 static void print_result(const Result *r)
 {
-    char rate[32], ceiling[32] = "-", baseline[112] = "-", baseline_rate[32], ratio[16] = "-", target[32] = "-",
+    char rate[32], ceiling[32] = "-", baseline[160] = "-", baseline_rate[32], ratio[16] = "-", target[32] = "-",
                    floor[16] = "-";
     if (r->failed) {
         printf("| %s | failed: %.*s | | | | | | | | |\n", r->row->name, (int)strcspn(r->problem, "\n"), r->problem);
@@ -194,6 +230,8 @@ static void print_result(const Result *r)
         print_rate(baseline_rate, sizeof baseline_rate, r->rate / r->ratio, r->by_memory);
         snprintf(baseline, sizeof baseline, "%s: %s", r->baseline_name, baseline_rate);
         snprintf(ratio, sizeof ratio, "%.3f", r->ratio);
+    } else if (!r->row->file) {
+        snprintf(baseline, sizeof baseline, "%s", r->baseline_name);
     }
     if (r->row->target) print_target(target, sizeof target, r->row);
     if (r->floor > 0) snprintf(floor, sizeof floor, "%.4f", 1e3 * r->floor);
@@ -326,12 +364,10 @@ static int fail_no_row(const BenchOptions *o)
                       o->n_args > 1 ? " or one of the others" : "");
 }
 
-// A faulted device takes nothing more; closed and opened it may. Where the driver refuses the process, another one can go on
-// behind the row (bench/gpu.sh): hence a status of its own.
-enum { EXIT_DEVICE_LOST = 3 };
-
 static bool reopen(Bench *b, kiln_device **device)
 {
+    kiln_ops_close(b->ops);
+    b->ops = NULL;
     machine_close(&b->machine);
     kiln_device_close(*device);
     *device = NULL;
@@ -449,6 +485,7 @@ static int run_bench(Bench *b, kiln_device **device)
     else result = machine_open(&b->machine, *device) ? bench_all(b, device) : fail_status(NULL);
     output_hold(); // not given back: from here on nothing is interrupted
     if (b->json) end_json(b, "");
+    kiln_ops_close(b->ops);
     if (!b->options->compile) machine_close(&b->machine);
     return result;
 }
@@ -458,7 +495,7 @@ static int run_bench(Bench *b, kiln_device **device)
 static int refuse_options(const BenchOptions *o)
 {
     if (!o->html) return o->history || o->from ? fail_usage("--history and --from are of --html=FILE") : -1;
-    if (o->compile || o->cliffs || o->list) return fail_usage("--html shows the table of rows, and nothing else");
+    if (o->compile || o->cliffs || o->sweep || o->list) return fail_usage("--html shows the table of rows, and nothing else");
     if (o->json && !o->save && !o->from) return fail_usage("--html beside --json needs --save=FILE");
     return -1;
 }
@@ -528,6 +565,7 @@ static int bench(Arena *arena, void *context)
     if (refused >= 0) return refused;
     if (o->from) return show_saved(arena, o);
     if (o->cliffs) return bench_cliffs(arena, &o->of_cliffs);
+    if (o->sweep) return bench_sweep(arena, &o->of_sweep);
     if (o->list) return list_rows(o);
     if (!o->compile && !any_wanted(o)) return fail_no_row(o);
     if (o->history && !saved_runs_read(arena, o->history, &b.history)) return EXIT_USAGE;
@@ -542,9 +580,31 @@ static int bench(Arena *arena, void *context)
     return close_json(&b, result);
 }
 
+// Families are those of --sweep= and the other arguments.
+enum { SWEEP_NAMES_MAX = 63 };
+static void take_sweep_options(BenchOptions *o, char **families)
+{
+    SweepOptions *const s = &o->of_sweep;
+    s->device = o->device;
+    s->beside = o->beside;
+    s->save = o->save;
+    s->json = o->json;
+    s->list = o->list;
+    s->seed = o->of_cliffs.seed;
+    s->limit = o->of_cliffs.limit;
+    s->seconds = o->seconds;
+    s->check_only = o->of_cliffs.check_only;
+    s->skip = o->skip;
+    s->row_limit = o->row_limit;
+    s->args = families;
+    if (o->sweep && strcmp(o->sweep, "-") != 0) families[s->n_args++] = o->sweep;
+    for (int i = 0; i < o->n_args && s->n_args < SWEEP_NAMES_MAX; i++) families[s->n_args++] = o->args[i];
+}
+
 int tool_bench(int argc, char **argv)
 {
-    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv, .of_cliffs = { .seed = 1, .sites = 2, .args = argv } };
+    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv, .of_cliffs = { .seed = 1, .sites = 2, .args = argv },
+                       .of_sweep = { .count = 10, .args = argv } };
     const Option options[] = {
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: cpu)" },
         { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: as they are installed)" },
@@ -558,18 +618,24 @@ int tool_bench(int argc, char **argv)
         { "--compile", OPTION_FLAG, &o.compile, NULL, "compile times of every kernel instead" },
         { "--cliffs", OPTION_FLAG, &o.cliffs, NULL,
           "kernels rewritten in ways that mean the same, each beside its original, instead" },
-        { "--check-only", OPTION_FLAG, &o.of_cliffs.check_only, NULL, "of --cliffs: compare results, time nothing" },
+        { "--sweep", OPTION_FILE, &o.sweep, "FAMILY",
+          "operators at shapes drawn from those of engines instead, and how the ratios to their peers are distributed" },
+        { "--count", OPTION_NUMBER, &o.of_sweep.count, "N", "of --sweep: shapes of each family (default: 10)" },
+        { "--small", OPTION_FLAG, &o.of_sweep.small, NULL, "of --sweep: small shapes, as on the CPU" },
+        { "--work", OPTION_NUMBER, &o.of_sweep.work, "N", "of --sweep: draw no shape of more than N million operations or bytes" },
+        { "--shape", OPTION_TEXT, &o.of_sweep.shape, "VALUES", "of --sweep: this shape alone, as M=64,N=4096,K=4096,T=bf16" },
+        { "--check-only", OPTION_FLAG, &o.of_cliffs.check_only, NULL, "of --cliffs and --sweep: compare results, time nothing" },
         { "--compile-only", OPTION_FLAG, &o.of_cliffs.compile_only, NULL, "of --cliffs: say what the code lacks, run nothing" },
         { "--arch", OPTION_NUMBER, &o.of_cliffs.arch, "N", "of --cliffs: compile for CUDA architecture 90 or 80" },
-        { "--seed", OPTION_NUMBER, &o.of_cliffs.seed, "N", "of --cliffs: chooses the places (default: 1)" },
+        { "--seed", OPTION_NUMBER, &o.of_cliffs.seed, "N", "chooses the places of --cliffs, and the shapes of --sweep (default: 1)" },
         { "--sites", OPTION_NUMBER, &o.of_cliffs.sites, "N", "of --cliffs: places of each rewriting (default: 2)" },
         { "--depth", OPTION_NUMBER, &o.of_cliffs.depth, "N", "of --cliffs: N rewritings, one after another (default: 1)" },
-        { "--limit", OPTION_NUMBER, &o.of_cliffs.limit, "N", "of --cliffs: begin no kernel after N seconds" },
+        { "--limit", OPTION_NUMBER, &o.of_cliffs.limit, "N", "begin no kernel of --cliffs, no shape of --sweep, after N seconds" },
         { "--few", OPTION_NUMBER, &o.of_cliffs.few, "N", "of --cliffs: N variants, drawn by the seed" },
         { "--only", OPTION_TEXT, &o.of_cliffs.only, "NAME", "of --cliffs: rewritings whose name contains it" },
         { "--keep", OPTION_TEXT, &o.of_cliffs.keep, "FOLDER", "of --cliffs: write the sources there" },
         { "--verbose", OPTION_FLAG, &o.of_cliffs.verbose, NULL, "of --cliffs: what explain says otherwise, line by line" },
-        { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows, or the rewritings" },
+        { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows, or the rewritings, or what is drawn from" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },
         { "--save", OPTION_TEXT, &o.save, "FILE", "write the JSON object to FILE, besides the tables" },
         { "--html", OPTION_TEXT, &o.html, "FILE", "write a page with plots of the rows to FILE, besides the tables" },
@@ -584,14 +650,16 @@ int tool_bench(int argc, char **argv)
         "the program of --beside), and prints a Markdown table. Before a kernel is timed, elements of its results are\n"
         "compared with float64. With names, only the rows that contain one.",
         options, COUNT(options),
-        "  kiln bench\n  kiln bench gemm\n  kiln bench --compile\n  kiln bench --cliffs --compile-only --arch=90 gemm\n"
+        "  kiln bench\n  kiln bench gemm\n  kiln bench --sweep=gemm --count=30 --seed=7\n  kiln bench --compile\n  kiln bench --cliffs --compile-only --arch=90 gemm\n"
         "  kiln bench --device=cuda:0 --beside='python3 bench/baselines.py' --save=result.json\n"
         "  kiln bench --device=cuda:0 --save=runs/today.json --html=bench.html --history=runs\n"
     };
+    char *families[SWEEP_NAMES_MAX + 1];
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     o.of_cliffs.device = o.device;
     o.of_cliffs.kernels = o.kernels;
     o.of_cliffs.list = o.list;
     o.of_cliffs.n_args = o.n_args;
+    take_sweep_options(&o, families);
     return end >= 0 ? end : with_arena(bench, &o);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # gpu.sh - the tables of docs/benchmarks/h200.md: builds, then times every row in turns with PyTorch's libraries.
 #
-#   bench/gpu.sh [FAMILY...]     of: gemm attention backward memory mla launch compile; default: all
+#   bench/gpu.sh [FAMILY...]     of: gemm attention backward memory mla launch compile, op (operators); default: all but op
 #
 # Results go to $OUT (default: build/bench), each row when it is there: gpu.md; gpu.json, a line for each family that
 # has ended; gpu.html, a page of it beside the runs in HISTORY (files or folders, with commas between them); clocks.csv; errors.log. A row that takes longer than ROW_LIMIT seconds (60) or ends the program is left out,
@@ -49,7 +49,7 @@ measure() {
         status=$?
         { tr -d '\n' < "$OUT/$family.json"; echo; } >> "$OUT/gpu.json"
         rm -f "$OUT/$family.json"
-        done=$(tail -n +$((before + 1)) "$OUT/gpu.md" | grep -cE '^\| (gemm|attention|backward|memory|mla|launch) ')
+        done=$(tail -n +$((before + 1)) "$OUT/gpu.md" | grep -cE '^\| (gemm|attention|backward|memory|mla|launch|op) ')
         echo "$family: status $status, $(($(date +%s) - begin)) s, $done rows" >> "$OUT/errors.log"
         [ "$status" -le 2 ] || [ "$family" = compile ] && return      # it ended by itself, maybe with rows that failed
         if [ "$status" -eq 3 ]; then                                  # the device is lost to that process: its row is printed

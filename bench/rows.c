@@ -53,7 +53,7 @@ static const Row cpu_rows[] = {
       "PAGES=8192, parts=8, scale=0.04",
       0.8, OF_BASELINE, BASELINE_READ, NULL, 0 },
     { "memory decode bf16", "attention/decode.tile", "flash_decode",
-      "T=bf16, D=128, DV=128, G=4, BN=128, Mask=none, LENGTH=none, LSE=none, B=16, "
+      "T=bf16, D=128, DV=128, G=4, BN=128, Mask=none, LENGTH=none, SINK=none, LSE=none, B=16, "
       "S=16384, H=16, HKV=4, splits=8, scale=0.088",
       0.8, OF_BASELINE, BASELINE_READ, NULL, 0 },
     { "memory gemv bf16", "gemm/gemv.tile", "gemv", "T=bf16, N=32768, K=8192", 0.8, OF_BASELINE, BASELINE_READ, NULL,
@@ -185,10 +185,10 @@ static const Row cuda_rows[] = {
     MEMORY("gemv transposed bf16", "gemm/gemv.tile", "gemv_transposed", "T=bf16, BK=64, N=65536, K=4096"),
     MEMORY("hadamard 4096", "transform/hadamard.tile", "hadamard", "T=bf16, N=4096, M=65536"),
     MEMORY("decode G4", "attention/decode.tile", "flash_decode",
-           "T=bf16, D=128, DV=128, G=4, BN=64, Mask=none, LENGTH=none, LSE=none, B=64, S=8192, "
+           "T=bf16, D=128, DV=128, G=4, BN=64, Mask=none, LENGTH=none, SINK=none, LSE=none, B=64, S=8192, "
            "H=32, HKV=8, splits=4, scale=0.088"),
     MEMORY("decode G8 B8", "attention/decode.tile", "flash_decode",
-           "T=bf16, D=128, DV=128, G=8, BN=64, Mask=none, LENGTH=none, LSE=none, B=8, S=32768, "
+           "T=bf16, D=128, DV=128, G=8, BN=64, Mask=none, LENGTH=none, SINK=none, LSE=none, B=8, S=32768, "
            "H=64, HKV=8, splits=16, scale=0.088"),
     MLA_128("4096", "192", "10240", 4096, 532e12, 581e12, 596e12),
     MLA_128("8192", "384", "20480", 8192, 619e12, 637e12, 655e12),
@@ -218,6 +218,12 @@ static const Row cuda_rows[] = {
 
 const Row *bench_rows(bool is_cpu, int *n)
 {
-    *n = is_cpu ? COUNT(cpu_rows) : COUNT(cuda_rows);
-    return is_cpu ? cpu_rows : cuda_rows;
+    static Row rows[COUNT(cuda_rows) + OPERATOR_ROWS_MAX];
+    int operators;
+    const Row *const more = operator_rows(is_cpu, &operators);
+    const int kernels = is_cpu ? COUNT(cpu_rows) : COUNT(cuda_rows);
+    memcpy(rows, is_cpu ? cpu_rows : cuda_rows, sizeof *rows * (size_t)kernels);
+    memcpy(rows + kernels, more, sizeof *rows * (size_t)operators);
+    *n = kernels + operators;
+    return rows;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* train_gdn.c - trains a language model of two gated-delta-net layers on a small text: embedding; in each layer an RMS norm, one
- * projection to queries, keys and values, a short causal convolution over them, the gated delta net, a projection back; a norm
- * and a projection to logits. All of it on the device: operators of the library, and four small kernels of the program's own.
- * Before it begins, each weight's gradient is compared with a difference of two losses.
+ * projection to queries, keys and values, a short causal convolution over them, the gated delta net, a norm of its heads beside a
+ * gate, a projection back; a norm and a projection to logits. All of it on the device: operators of the library, and the steps of
+ * Adam, a kernel of the program's own. Before it begins, each weight's gradient is compared with a difference of two losses.
  *
  *     cc train_gdn.c -lkiln -lm -o train_gdn && ./train_gdn cpu        (or cuda:0)
  */
@@ -25,37 +25,7 @@ static const char text[] =
     "and the wheel is fast, and the town eats well. The hills do not know the town, and the town does not "
     "know the hills, and the river, that knows them both, takes its time. ";
 
-/* Kernels that no operator has: what gates are made from, the gradient of a norm without weights, the steps of Adam. */
 static const char source[] =
-    "kernel gates<int H>(in f32 A[T][2*H], out f32 G[T][H], out f32 Beta[T][H])\n"
-    "{\n"
-    "    grid (t : ceildiv(T, 64));\n"
-    "    forall (i : 64, h : H) {\n"
-    "        f32 a = A[t*64 + i][h];\n"
-    "        G[t*64 + i][h] = -(max(a, 0.0) + log(1.0 + exp(-abs(a))));\n"
-    "        Beta[t*64 + i][h] = 1.0 / (1.0 + exp(-A[t*64 + i][H + h]));\n"
-    "    }\n"
-    "}\n"
-    "kernel gates_backward<int H>(in f32 A[T][2*H], in f32 dG[T][H], in f32 dBeta[T][H], out f32 dA[T][2*H])\n"
-    "{\n"
-    "    grid (t : ceildiv(T, 64));\n"
-    "    forall (i : 64, h : H) {\n"
-    "        f32 b = 1.0 / (1.0 + exp(-A[t*64 + i][H + h]));\n"
-    "        dA[t*64 + i][h] = -dG[t*64 + i][h] / (1.0 + exp(-A[t*64 + i][h]));\n"
-    "        dA[t*64 + i][H + h] = dBeta[t*64 + i][h] * b * (1.0 - b);\n"
-    "    }\n"
-    "}\n"
-    "kernel norm_backward<int E>(in f32 X[T][E], in f32 dY[T][E], inout f32 dX[T][E], f32 eps)\n"
-    "{\n"
-    "    grid (t : ceildiv(T, 16));\n"
-    "    fragment f32 x[16][E] = X[t*16 +: 16], dy[16][E] = dY[t*16 +: 16], dx[16][E] = dX[t*16 +: 16];\n"
-    "    fragment f32 xx[16] = 0, xy[16] = 0;\n"
-    "    forall (i : 16, j : E) xx[i] += x[i][j] * x[i][j];\n"
-    "    forall (i : 16, j : E) xy[i] += x[i][j] * dy[i][j];\n"
-    "    forall (i : 16) xx[i] = rsqrt(xx[i] / E + eps);\n"
-    "    forall (i : 16, j : E) dx[i][j] += xx[i] * (dy[i][j] - x[i][j] * (xx[i] * xx[i] * xy[i] / E));\n"
-    "    dX[t*16 +: 16] = dx;\n"
-    "}\n"
     "kernel adam(inout f32 W[N], in f32 G[N], inout f32 M[N], inout f32 V[N], f32 rate, f32 first, f32 second)\n"
     "{\n"
     "    grid (n : ceildiv(N, 1024));\n"
@@ -72,7 +42,7 @@ enum {
     TOKENS = 96, /* of a sequence: a chunk and a half */
     ALL = BATCH * TOKENS,
     E = 64,
-    HEADS = 2,
+    HEADS = 4,
     D = E / HEADS,
     TAPS = 4,
     LAYERS = 2,
@@ -94,7 +64,7 @@ static void must(kiln_status status)
 /* ---- memory: everything is freed at the end, in one place */
 
 static struct {
-    void *p[120];
+    void *p[160];
     int n;
 } taken;
 static void *workspace;
@@ -156,7 +126,8 @@ typedef struct Weight {
     int64_t n;
 } Weight;
 
-static Weight weight_new(const char *name, int64_t rows, int64_t columns, double size)
+/* About `middle`, `size` away from it at most. */
+static Weight weight_new(const char *name, int64_t rows, int64_t columns, double middle, double size)
 {
     Weight w = { .name = name, .n = rows * columns };
     float *const host = calloc((size_t)w.n, sizeof *host);
@@ -166,7 +137,7 @@ static Weight weight_new(const char *name, int64_t rows, int64_t columns, double
     w.mean = matrix(rows, columns), w.square = matrix(rows, columns);
     must(kiln_upload(device, w.mean.data, host, bytes));
     must(kiln_upload(device, w.square.data, host, bytes));
-    for (int64_t i = 0; i < w.n; i++) host[i] = (float)((2 * uniform() - 1) * size);
+    for (int64_t i = 0; i < w.n; i++) host[i] = (float)(middle + (2 * uniform() - 1) * size);
     must(kiln_upload(device, w.value.data, host, bytes));
     free(host);
     return w;
@@ -175,68 +146,76 @@ static Weight weight_new(const char *name, int64_t rows, int64_t columns, double
 /* ---- the model */
 
 typedef struct Layer {
-    Weight qkv, taps, gating, out;
-    kiln_tensor x, normed, projected, mixed, raw, gates, beta,
-        read; /* what the forward pass leaves for the backward pass */
+    Weight norm, qkv, taps, gating, a_log, dt_bias, gate, heads_norm, out;
+    kiln_tensor x, normed, projected, mixed, raw, gates, beta, read, z,
+        gated; /* what the forward pass leaves for the backward pass */
 } Layer;
 
+enum { WEIGHTS = 3 + 9 * LAYERS };
+
 typedef struct Model {
-    Weight embedding, logits_weight;
+    Weight embedding, norm, logits_weight;
     Layer layers[LAYERS];
     kiln_tensor tokens, labels, one_hot, last, normed, logits, losses, lse;
-    kiln_tensor dloss, dlogits, dx, dnormed, dread, dmixed, dprojected, dgates, dbeta,
+    kiln_tensor dloss, dlogits, dx[2], dnormed, dpart[2], dgated, dread, dz, dmixed, dprojected, dgates, dbeta,
         draw; /* gradients on their way */
     kiln_program *program;
-    kiln_kernel *gates, *gates_backward, *norm_backward, *adam;
+    kiln_kernel *adam;
     int steps;
 } Model;
 
 static int weights_of(Model *m, Weight **all)
 {
     int n = 0;
-    all[n++] = &m->embedding, all[n++] = &m->logits_weight;
+    all[n++] = &m->embedding, all[n++] = &m->norm, all[n++] = &m->logits_weight;
     for (int l = 0; l < LAYERS; l++) {
         Layer *const layer = &m->layers[l];
-        all[n++] = &layer->qkv, all[n++] = &layer->taps, all[n++] = &layer->gating, all[n++] = &layer->out;
+        all[n++] = &layer->norm, all[n++] = &layer->qkv, all[n++] = &layer->taps, all[n++] = &layer->gating;
+        all[n++] = &layer->a_log, all[n++] = &layer->dt_bias, all[n++] = &layer->gate, all[n++] = &layer->heads_norm;
+        all[n++] = &layer->out;
     }
     return n;
 }
 
 static void model_open(Model *m)
 {
-    const char *const heads_binding = "H=2", *const size_binding = "E=64";
     static float share[ALL];
-    *m = (Model){ .embedding = weight_new("embedding", LETTERS, E, 1),
-                  .logits_weight = weight_new("logits", LETTERS, E, 0.1) };
+    *m = (Model){ .embedding = weight_new("embedding", LETTERS, E, 0, 1),
+                  .norm = weight_new("norm", 1, E, 1, 0.1),
+                  .logits_weight = weight_new("logits", LETTERS, E, 0, 0.1) };
     for (int l = 0; l < LAYERS; l++) {
-        m->layers[l] = (Layer){ .qkv = weight_new("qkv", 3 * E, E, 0.2),
-                                .taps = weight_new("taps", 3 * E, TAPS, 0.5),
-                                .gating = weight_new("gates", 2 * HEADS, E, 0.1),
-                                .out = weight_new("out", E, E, 0.2) };
+        m->layers[l] = (Layer){ .norm = weight_new("norm", 1, E, 1, 0.1),
+                                .qkv = weight_new("qkv", 3 * E, E, 0, 0.2),
+                                .taps = weight_new("taps", 3 * E, TAPS, 0, 0.5),
+                                .gating = weight_new("gates", 2 * HEADS, E, 0, 0.1),
+                                .a_log = weight_new("a_log", 1, HEADS, 0, 0.5),
+                                .dt_bias = weight_new("dt_bias", 1, HEADS, -1, 0.5),
+                                .gate = weight_new("gate", E, E, 0, 0.2),
+                                .heads_norm = weight_new("heads_norm", 1, D, 1, 0.1),
+                                .out = weight_new("out", E, E, 0, 0.2) };
         Layer *const layer = &m->layers[l];
         layer->x = matrix(ALL, E), layer->normed = matrix(ALL, E), layer->projected = matrix(ALL, 3 * E);
         layer->mixed = matrix(ALL, 3 * E), layer->raw = matrix(ALL, 2 * HEADS), layer->read = matrix(ALL, E);
         layer->gates = matrix(ALL, HEADS), layer->beta = matrix(ALL, HEADS);
+        layer->z = matrix(ALL, E), layer->gated = matrix(ALL, E);
     }
     m->tokens = row(KILN_I32, ALL), m->labels = row(KILN_I32, ALL), m->one_hot = matrix(ALL, LETTERS);
     m->last = matrix(ALL, E), m->normed = matrix(ALL, E), m->logits = matrix(ALL, LETTERS);
     m->losses = row(KILN_F32, ALL), m->lse = row(KILN_F32, ALL), m->dloss = row(KILN_F32, ALL);
-    m->dlogits = matrix(ALL, LETTERS), m->dx = matrix(ALL, E), m->dnormed = matrix(ALL, E), m->dread = matrix(ALL, E);
+    m->dlogits = matrix(ALL, LETTERS), m->dx[0] = matrix(ALL, E), m->dx[1] = matrix(ALL, E);
+    m->dnormed = matrix(ALL, E), m->dpart[0] = matrix(ALL, E), m->dpart[1] = matrix(ALL, E);
+    m->dread = matrix(ALL, E), m->dgated = matrix(ALL, E), m->dz = matrix(ALL, E);
     m->dmixed = matrix(ALL, 3 * E), m->dprojected = matrix(ALL, 3 * E), m->draw = matrix(ALL, 2 * HEADS);
     m->dgates = matrix(ALL, HEADS), m->dbeta = matrix(ALL, HEADS);
     for (int i = 0; i < ALL; i++) share[i] = 1.0f / ALL; /* the loss is their mean */
     must(kiln_upload(device, m->dloss.data, share, sizeof share));
     must(kiln_program_load_text("train_gdn.tile", source, &m->program));
-    must(kiln_kernel_build(device, m->program, "gates", heads_binding, NULL, &m->gates));
-    must(kiln_kernel_build(device, m->program, "gates_backward", heads_binding, NULL, &m->gates_backward));
-    must(kiln_kernel_build(device, m->program, "norm_backward", size_binding, NULL, &m->norm_backward));
     must(kiln_kernel_build(device, m->program, "adam", NULL, NULL, &m->adam));
 }
 
 static void model_close(Model *m)
 {
-    kiln_kernel_free(m->gates), kiln_kernel_free(m->gates_backward);
-    kiln_kernel_free(m->norm_backward), kiln_kernel_free(m->adam);
+    kiln_kernel_free(m->adam);
     kiln_program_free(m->program);
 }
 
@@ -263,16 +242,43 @@ static void project_backward(const kiln_tensor *x, const Weight *weight, const k
     product((kiln_gemm_args){ .a = dy, .b = &weight->value, .c = dx, .residual = residual });
 }
 
-static void norm(const kiln_tensor *x, const kiln_tensor *y)
+static kiln_tensor as_row(const kiln_tensor *x, int64_t n) { return as(x, 1, &n); }
+static kiln_tensor of_heads(const kiln_tensor *x) { return as(x, 3, (int64_t[]){ ALL, HEADS, D }); }
+static kiln_tensor of_one(const kiln_tensor *x) { return as(x, 3, (int64_t[]){ ALL, 1, E }); }
+
+static void norm(const kiln_tensor *x, const Weight *weight, const kiln_tensor *y)
 {
-    must(kiln_rms_norm(ops, NULL, &(kiln_norm_args){ .x = x, .out = y, .eps = EPS }));
+    const kiln_tensor w = as_row(&weight->value, weight->n);
+    must(kiln_rms_norm(ops, NULL, &(kiln_norm_args){ .x = x, .weight = &w, .out = y, .eps = EPS }));
 }
 
-/* Adds to dx. */
-static void norm_backward(const Model *m, const kiln_tensor *x, const kiln_tensor *dy, const kiln_tensor *dx)
+/* The gradient of that, or of a gated norm: tensors are [ALL][groups][elements]. */
+static void norm_backward(kiln_gated_norm_backward_args args, const Weight *weight)
 {
-    must(kiln_launch(m->norm_backward, NULL,
-                     (kiln_arg[]){ KILN_TENSOR(x), KILN_TENSOR(dy), KILN_TENSOR(dx), KILN_FLOAT(EPS) }, 4));
+    const kiln_tensor w = as_row(&weight->value, weight->n), dw = as_row(&weight->gradient, weight->n);
+    args.weight = &w, args.dweight = &dw, args.eps = EPS;
+    must(kiln_gated_norm_backward_workspace_size(ops, &args, &args.workspace_bytes));
+    args.workspace = scratch(args.workspace_bytes);
+    must(kiln_gated_norm_backward(ops, NULL, &args));
+}
+
+/* Of a whole row; `past` is the gradient of what went past it. */
+static void row_norm_backward(const kiln_tensor *x, const Weight *weight, const kiln_tensor *dy,
+                              const kiln_tensor *past, const kiln_tensor *dx)
+{
+    const kiln_tensor from = of_one(x), of_y = of_one(dy), of_x = of_one(dx), of_past = of_one(past ? past : dy);
+    norm_backward(
+        (kiln_gated_norm_backward_args){ .x = &from, .dout = &of_y, .dresidual = past ? &of_past : NULL, .dx = &of_x },
+        weight);
+}
+
+/* The two halves of [ALL][2 HEADS]. */
+static kiln_tensor half(const kiln_tensor *x, int which)
+{
+    kiln_tensor t = kiln_tensor_of(device, (float *)x->data + which * HEADS, KILN_F32, 2, (int64_t[]){ ALL, HEADS });
+    t.has_strides = true;
+    t.strides[0] = 2 * HEADS, t.strides[1] = 1;
+    return t;
 }
 
 /* What the layer's delta net is called with; the same forward and backward. */
@@ -289,37 +295,52 @@ static Parts parts_of(const Layer *l)
                     as(&l->gates, 3, per_head), as(&l->beta, 3, per_head), as(&l->read, 4, per_element) };
 }
 
-static void layer_forward(const Model *m, const Layer *l, const kiln_tensor *y)
+static void layer_forward(const Layer *l, const kiln_tensor *y)
 {
     const Parts p = parts_of(l);
     const kiln_tensor projected = as(&l->projected, 3, per_channel), mixed = as(&l->mixed, 3, per_channel);
-    norm(&l->x, &l->normed);
+    const kiln_tensor a = half(&l->raw, 0), b = half(&l->raw, 1), read = of_heads(&l->read), z = of_heads(&l->z);
+    const kiln_tensor a_log = as_row(&l->a_log.value, HEADS), dt_bias = as_row(&l->dt_bias.value, HEADS);
+    const kiln_tensor weight = as_row(&l->heads_norm.value, D), gated = of_heads(&l->gated);
+    norm(&l->x, &l->norm, &l->normed);
     project(&l->normed, &l->qkv, NULL, &l->projected);
     must(kiln_causal_conv(
         ops, NULL,
         &(kiln_causal_conv_args){
             .x = &projected, .filter = &l->taps.value, .out = &mixed, .activation = KILN_ACTIVATION_SILU }));
     project(&l->normed, &l->gating, NULL, &l->raw);
-    must(kiln_launch(m->gates, NULL,
-                     (kiln_arg[]){ KILN_TENSOR(&l->raw), KILN_TENSOR(&l->gates), KILN_TENSOR(&l->beta) }, 3));
+    must(kiln_gdn_gates(
+        ops, NULL,
+        &(kiln_gdn_gates_args){
+            .a = &a, .b = &b, .a_log = &a_log, .dt_bias = &dt_bias, .gates = &l->gates, .beta = &l->beta }));
     kiln_gdn_args args = {
         .q = &p.q, .k = &p.k, .v = &p.v, .gates = &p.gates, .beta = &p.beta, .out = &p.read, .normalize = true
     };
     must(kiln_gdn_forward_workspace_size(ops, &args, &args.workspace_bytes));
     args.workspace = scratch(args.workspace_bytes);
     must(kiln_gdn_forward(ops, NULL, &args));
-    project(&l->read, &l->out, &l->x, y);
+    project(&l->normed, &l->gate, NULL, &l->z);
+    must(kiln_gated_norm(ops, NULL,
+                         &(kiln_gated_norm_args){ .x = &read, .z = &z, .weight = &weight, .out = &gated, .eps = EPS }));
+    project(&l->gated, &l->out, &l->x, y);
 }
 
-/* m->dx is the gradient of the layer's output, then of its input. */
-static void layer_backward(const Model *m, const Layer *l)
+/* From the gradient of the layer's output that of its input. */
+static void layer_backward(const Model *m, const Layer *l, const kiln_tensor *dy, const kiln_tensor *dx)
 {
     const Parts p = parts_of(l);
     const kiln_tensor projected = as(&l->projected, 3, per_channel), dread = as(&m->dread, 4, per_element);
     const kiln_tensor dmixed = as(&m->dmixed, 3, per_channel), dprojected = as(&m->dprojected, 3, per_channel);
     const kiln_tensor dq = heads(&m->dmixed, 0), dk = heads(&m->dmixed, 1), dv = heads(&m->dmixed, 2);
     const kiln_tensor dgates = as(&m->dgates, 3, per_head), dbeta = as(&m->dbeta, 3, per_head);
-    project_backward(&l->read, &l->out, &m->dx, NULL, &m->dread);
+    const kiln_tensor a = half(&l->raw, 0), b = half(&l->raw, 1), da = half(&m->draw, 0), db = half(&m->draw, 1);
+    const kiln_tensor a_log = as_row(&l->a_log.value, HEADS), dt_bias = as_row(&l->dt_bias.value, HEADS);
+    const kiln_tensor da_log = as_row(&l->a_log.gradient, HEADS), ddt_bias = as_row(&l->dt_bias.gradient, HEADS);
+    const kiln_tensor read = of_heads(&l->read), z = of_heads(&l->z), dgated = of_heads(&m->dgated);
+    const kiln_tensor of_read = of_heads(&m->dread), dz = of_heads(&m->dz);
+    project_backward(&l->gated, &l->out, dy, NULL, &m->dgated);
+    norm_backward((kiln_gated_norm_backward_args){ .x = &read, .z = &z, .dout = &dgated, .dx = &of_read, .dz = &dz },
+                  &l->heads_norm);
     kiln_gdn_backward_args delta = { .q = &p.q,
                                      .k = &p.k,
                                      .v = &p.v,
@@ -335,10 +356,19 @@ static void layer_backward(const Model *m, const Layer *l)
     must(kiln_gdn_backward_workspace_size(ops, &delta, &delta.workspace_bytes));
     delta.workspace = scratch(delta.workspace_bytes);
     must(kiln_gdn_backward(ops, NULL, &delta));
-    must(kiln_launch(
-        m->gates_backward, NULL,
-        (kiln_arg[]){ KILN_TENSOR(&l->raw), KILN_TENSOR(&m->dgates), KILN_TENSOR(&m->dbeta), KILN_TENSOR(&m->draw) },
-        4));
+    kiln_gdn_gates_backward_args gates = { .a = &a,
+                                           .b = &b,
+                                           .a_log = &a_log,
+                                           .dt_bias = &dt_bias,
+                                           .dgates = &m->dgates,
+                                           .dbeta = &m->dbeta,
+                                           .da = &da,
+                                           .db = &db,
+                                           .da_log = &da_log,
+                                           .ddt_bias = &ddt_bias };
+    must(kiln_gdn_gates_backward_workspace_size(ops, &gates, &gates.workspace_bytes));
+    gates.workspace = scratch(gates.workspace_bytes);
+    must(kiln_gdn_gates_backward(ops, NULL, &gates));
     kiln_causal_conv_backward_args conv = { .x = &projected,
                                             .filter = &l->taps.value,
                                             .dout = &dmixed,
@@ -348,9 +378,10 @@ static void layer_backward(const Model *m, const Layer *l)
     must(kiln_causal_conv_backward_workspace_size(ops, &conv, &conv.workspace_bytes));
     conv.workspace = scratch(conv.workspace_bytes);
     must(kiln_causal_conv_backward(ops, NULL, &conv));
-    project_backward(&l->normed, &l->qkv, &m->dprojected, NULL, &m->dread);
-    project_backward(&l->normed, &l->gating, &m->draw, &m->dread, &m->dnormed);
-    norm_backward(m, &l->x, &m->dnormed, &m->dx);
+    project_backward(&l->normed, &l->qkv, &m->dprojected, NULL, &m->dpart[0]);
+    project_backward(&l->normed, &l->gating, &m->draw, &m->dpart[0], &m->dpart[1]);
+    project_backward(&l->normed, &l->gate, &m->dz, &m->dpart[1], &m->dnormed);
+    row_norm_backward(&l->x, &l->norm, &m->dnormed, dy, dx);
 }
 
 /* The mean loss of the tokens. */
@@ -361,8 +392,8 @@ static double forward(const Model *m)
     must(kiln_embedding(
         ops, NULL,
         &(kiln_embedding_args){ .table = &m->embedding.value, .tokens = &m->tokens, .out = &m->layers[0].x }));
-    for (int l = 0; l < LAYERS; l++) layer_forward(m, &m->layers[l], l + 1 < LAYERS ? &m->layers[l + 1].x : &m->last);
-    norm(&m->last, &m->normed);
+    for (int l = 0; l < LAYERS; l++) layer_forward(&m->layers[l], l + 1 < LAYERS ? &m->layers[l + 1].x : &m->last);
+    norm(&m->last, &m->norm, &m->normed);
     project(&m->normed, &m->logits_weight, NULL, &m->logits);
     must(kiln_cross_entropy(
         ops, NULL,
@@ -379,17 +410,15 @@ static void backward(const Model *m)
         ops, NULL,
         &(kiln_cross_entropy_backward_args){
             .logits = &m->logits, .labels = &m->labels, .lse = &m->lse, .dloss = &m->dloss, .dlogits = &m->dlogits }));
-    static const float zeros[ALL * E];
-    must(kiln_upload(device, m->dx.data, zeros, sizeof zeros));
     project_backward(&m->normed, &m->logits_weight, &m->dlogits, NULL, &m->dnormed);
-    norm_backward(m, &m->last, &m->dnormed, &m->dx);
-    for (int l = LAYERS - 1; l >= 0; l--) layer_backward(m, &m->layers[l]);
-    product((kiln_gemm_args){ .a = &m->one_hot, .b = &m->dx, .c = &m->embedding.gradient, .transpose_a = true });
+    row_norm_backward(&m->last, &m->norm, &m->dnormed, NULL, &m->dx[LAYERS % 2]);
+    for (int l = LAYERS - 1; l >= 0; l--) layer_backward(m, &m->layers[l], &m->dx[(l + 1) % 2], &m->dx[l % 2]);
+    product((kiln_gemm_args){ .a = &m->one_hot, .b = &m->dx[0], .c = &m->embedding.gradient, .transpose_a = true });
 }
 
 static void step(Model *m, double rate)
 {
-    Weight *all[2 + 4 * LAYERS];
+    Weight *all[WEIGHTS];
     const int n = weights_of(m, all);
     m->steps++;
     for (int i = 0; i < n; i++) {
@@ -452,7 +481,7 @@ static double gradient_error(const Model *m, const Weight *w)
 
 static bool gradients_are_right(Model *m)
 {
-    Weight *all[2 + 4 * LAYERS];
+    Weight *all[WEIGHTS];
     const int n = weights_of(m, all);
     double worst = 0;
     forward(m);

@@ -16,6 +16,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OWNERS = {"kiln_device", "kiln_stream", "kiln_event", "kiln_program", "kiln_kernel", "kiln_ops", "kiln_archive"}
+PLANS = {"const kiln_paged_plan *"}        # which the safe forms of calls leave out
 SCALARS = {"_Bool": "bool", "double": "f64", "int": "c_int", "int64_t": "i64", "uint64_t": "u64", "size_t": "usize",
            "char": "c_char", "void": "c_void", "int32_t": "i32", "uint8_t": "u8", "float": "f32", "unsigned int": "c_uint"}
 
@@ -173,6 +174,8 @@ class Arguments:
             if field in ("workspace", "workspace_bytes"):
                 self.scratch = True
                 continue
+            if kind in PLANS:
+                continue
             self.fields.append((field, kind, self.safe(h, kind)))
         self.usable = all(safe for _, _, safe in self.fields)
 
@@ -199,7 +202,7 @@ class Arguments:
     def generics(self):
         return "<'a>" if self.borrows else ""
 
-    def text(self):
+    def text(self, h):
         out = ["/// `%s`. The comments of fields are those of the C header, which has the rest; what is left out has its default." % self.name,
                "#[derive(Clone, Copy, Default)]", "pub struct %s%s {" % (self.rust, self.generics)]
         for field, _, safe in self.fields:
@@ -219,7 +222,7 @@ class Arguments:
             if value is None:
                 value = "self.%s as u32" if safe[0].isupper() else "self.%s"
             out.append("            %s: %s," % (name, value % name))
-        if self.scratch:
+        if len(self.fields) + 1 < len(h.structs[self.name]):
             out.append("            ..Default::default()")
         return out + ["        }", "    }", "}", ""]
 
@@ -270,7 +273,7 @@ def safe_text(h):
     for _, arguments, _ in calls:
         if arguments.name not in done:
             done.add(arguments.name)
-            out += arguments.text()
+            out += arguments.text(h)
     out += ["/// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers",
             "/// are in `kiln_sys` alone: %s." % (", ".join("`%s`" % name for name in left) or "none"), "impl Operators {"]
     for name, arguments, sized in calls:

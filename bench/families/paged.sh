@@ -3,7 +3,7 @@
 # Attention over paged caches on a GPU: checks, then times beside the contiguous calls of the same shapes.
 # Runs in the root of the repository; some 6 minutes. Last: a table.
 . bench/families/common.sh
-check_kernels kernels/attention/paged.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile
+check_kernels kernels/attention/paged.tile kernels/attention/paged_plan.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile
 check_operators paged attention nn
 cat >/tmp/paged.c <<'END_C'
 #include <kiln/ops/attention.h>
@@ -118,5 +118,5 @@ int main(int argc, char **argv)
 }
 END_C
 compile_times paged
-timeout 60 "$build/kiln" run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
+timeout 60 "$build/kiln" run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none SINK=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
 timeout 400 /tmp/paged

@@ -30,18 +30,21 @@ STRUCTS = {
     "kiln_attention_kvpacked_args": "*q *kv *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
                                     "*sinks softcap:d",
     "kiln_attention_backward_args": "*q *k *v *out *lse *dout *dq *dk *dv ?causal ?deterministic scale:f workspace:p "
-                                    "workspace_bytes:z window:i *sinks *dsinks",
+                                    "workspace_bytes:z window:i *sinks *dsinks softcap:d",
     "kiln_attention_backward_varlen_args": "*q *k *v *q_offsets *k_offsets max_keys:i *out *lse *dout *dq *dk *dv ?causal "
                                            "?deterministic max_queries:i scale:f workspace:p workspace_bytes:z window:i "
-                                           "*sinks *dsinks",
-    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z softcap:d",
+                                           "*sinks *dsinks softcap:d",
+    "kiln_attention_decode_args": "*q *k *v *mask *lengths *out *lse splits:i scale:f workspace:p workspace_bytes:z softcap:d *sinks",
     "kiln_masked_decode_args":
         "*q *k *v *cache *table *lengths *out rotary:r workspace:p workspace_bytes:z *scales *cache2 ring:i max_length:i splits:i "
         "*q_bias *k_bias *v_bias *qkv_scales type:e *tasks *key_factors *value_factors *positions *prefix_lengths "
         "?positions_after_prefix scale:f *slopes *bias *bucket_bias bucket_distance:i ?one_sided_buckets ?log_scaling "
-        "trained_length:i *finished ?cross beams:i *sources *prompt_lengths *out_scale",
+        "trained_length:i *finished ?cross beams:i *sources *prompt_lengths *out_scale *sinks",
+    "kiln_paged_plan_args":
+        "*lengths *q_offsets rows:i max_queries:i heads:i key_heads:i size:i value_size:i ?eight_bit ?causal window:i parts:i "
+        "memory:p memory_bytes:z",
     "kiln_paged_attention_args":
-        "*q *k *v *table *lengths *q_offsets max_queries:i max_keys:i *out *lse ?causal window:i softcap:d *slopes *sinks "
+        "plan:g *q *k *v *table *lengths *q_offsets max_queries:i max_keys:i *out *lse ?causal window:i softcap:d *slopes *sinks "
         "*k_scales *v_scales splits:i scale:f workspace:p workspace_bytes:z",
     "kiln_paged_slots_args": "*table *lengths *q_offsets *slots *positions page_size:i",
     "kiln_paged_append_args": "*keys *values *slots *positions *k *v *k_scales *v_scales rotary:r trained_length:i",
@@ -94,7 +97,14 @@ STRUCTS = {
     "kiln_topk_select_args": "*logits *starts *ends *indices",
     "kiln_indexed_attention_args": "*index_q *index_k *index_scales *index_weights *starts *ends *q *kv *sink *out *max_logits *lse "
                                    "*indices topk:i scale:f ?base2 rows:i workspace:p workspace_bytes:z",
+    "kiln_indexed_attention_paged_args":
+        "*index_q *index_k *index_scales *index_weights *table *lengths *q_offsets *q *kv *sink *out *max_logits *lse *indices topk:i "
+        "max_keys:i scale:f ?base2 rows:i workspace:p workspace_bytes:z",
+    "kiln_index_append_args": "*keys *slots *index_k *index_scales ?power_of_two",
     "kiln_norm_args": "*x *residual *weight *bias *out *sum *out_scale eps:d",
+    "kiln_gated_norm_args": "*x *z *weight *out eps:d ?gate_first ?sigmoid",
+    "kiln_gated_norm_backward_args": "*x *z *weight *dout *dresidual *dx *dz *dweight eps:d ?gate_first ?sigmoid workspace:p "
+                                     "workspace_bytes:z",
     "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward",
     "kiln_activate_args": "*gate *up *out activation:e",
     "kiln_activate_backward_args": "*gate *up *dout *dgate *dup activation:e",
@@ -110,6 +120,9 @@ STRUCTS = {
                      "workspace_bytes:z",
     "kiln_gdn_backward_args": "*q *k *v *gates *beta *offsets *initial_states *dout *dfinal_states *dq *dk *dv *dgates *dbeta "
                               "*dinitial_states ?normalize scale:f workspace:p workspace_bytes:z",
+    "kiln_gdn_gates_args": "*a *b *a_log *dt_bias *gates *beta ?double_beta",
+    "kiln_gdn_gates_backward_args": "*a *b *a_log *dt_bias *dgates *dbeta *da *db *da_log *ddt_bias ?double_beta workspace:p "
+                                    "workspace_bytes:z",
     "kiln_gdn_step_args": "*q *k *v *gates *beta *from *to *states *out ?normalize scale:f",
     "kiln_linear_attention_args": "*q *k *v *gates *decay *offsets *initial_states *out *final_states *initial_keys *final_keys "
                                   "*norm ?normalize scale:f workspace:p workspace_bytes:z",
@@ -117,10 +130,10 @@ STRUCTS = {
                                            "*dfinal_states *dfinal_keys *dq *dk *dv *dgates *ddecay *dinitial_states "
                                            "*dinitial_keys scale:f workspace:p workspace_bytes:z",
     "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
-    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *out *final_states ?plain_dt workspace:p "
+    "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *z *offsets *initial_states *out *ungated *final_states ?plain_dt workspace:p "
                         "workspace_bytes:z",
-    "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *offsets *initial_states *dout *dfinal_states *dx *ddt *da *db "
-                                 "*dc *dskip *ddt_bias *dinitial_states ?plain_dt workspace:p workspace_bytes:z",
+    "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *z *ungated *offsets *initial_states *dout *dfinal_states *dx *ddt "
+                                 "*da *db *dc *dskip *ddt_bias *dz *dinitial_states ?plain_dt workspace:p workspace_bytes:z",
     "kiln_mamba2_step_args": "*x *dt *a *b *c *skip *dt_bias *z *from *to *states *out ?plain_dt",
     "kiln_causal_conv_args": "*x *filter *bias *offsets *initial_states *out *final_states activation:e",
     "kiln_causal_conv_backward_args": "*x *filter *bias *offsets *initial_states *dout *dfinal_states *dx *dfilter *dbias "
@@ -170,8 +183,13 @@ class MlaPlanStruct(ctypes.Structure):
     _fields_ = [("opaque", c_uint64 * 16)]
 
 
+class PagedPlanStruct(ctypes.Structure):
+    _fields_ = [("opaque", c_uint64 * 20)]
+
+
 _POINTERS = dict(_PLAIN, f=POINTER(c_double), r=POINTER(RotaryStruct), s=POINTER(MlaShape), l=POINTER(MlaPlanStruct),
-                 m=POINTER(MoeRoutingStruct))
+                 m=POINTER(MoeRoutingStruct), g=POINTER(PagedPlanStruct))
+_MADE = {"kiln_mla_plan_make": MlaPlanStruct, "kiln_paged_plan_make": PagedPlanStruct}       # by function: what it fills
 _types: Dict[str, Any] = {}
 _functions: Dict[str, Tuple[Any, Any, Any]] = {}       # by operator: its struct, its function, that of its workspace's size
 
@@ -187,7 +205,7 @@ def _function(name: str, struct: str) -> Tuple[Any, Any, Any]:
     known = _functions.get(name)
     if known is None:
         kind, run, size = struct_type(struct), getattr(lib, name), None
-        made = [POINTER(MlaPlanStruct)] if name == "kiln_mla_plan_make" else []
+        made = [POINTER(_MADE[name])] if name in _MADE else []
         run.restype, run.argtypes = c_int, [c_void_p, c_void_p, POINTER(kind)] + made
         if "workspace:p" in STRUCTS[struct]:
             size = getattr(lib, name + "_workspace_size")

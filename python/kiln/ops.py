@@ -22,25 +22,27 @@ import ctypes
 from ctypes import c_size_t
 from typing import Any, NamedTuple, Optional, Tuple
 
-from ._calls import Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, RotaryStruct, check_values, handle_of, type_name
+from ._calls import (Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, PagedPlanStruct, RotaryStruct, check_values, handle_of,
+                     type_name)
 from ._library import TYPES, check, lib
 from ._tensor import Array, as_tensor, workspace
 
-__all__ = ["MlaPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax", "attention",
-           "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
+__all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax",
+           "attention", "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
            "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
            "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
-           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gdn_backward",
-           "gdn_forward", "gdn_step", "gemm", "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard",
-           "indexed_attention", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm", "linear_attention",
-           "linear_attention_backward", "linear_attention_step", "mamba2_backward", "mamba2_forward", "mamba2_step",
-           "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous", "mla_decode_sparse", "mla_dequantize",
-           "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe", "moe_permute", "moe_route",
-           "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward", "nsa_compressed_backward",
-           "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward", "nsa_selected", "nsa_selected_backward",
-           "paged_append", "paged_attention", "paged_slots", "quant_pack", "quantised_gemm", "rms_norm",
-           "rotary_embedding", "sample", "softmax", "sparse24_pack", "topk", "topk_select", "vertical_slash",
-           "vertical_slash_estimate"]
+           "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gated_norm",
+           "gated_norm_backward", "gdn_backward", "gdn_forward", "gdn_gates", "gdn_gates_backward", "gdn_step", "gemm",
+           "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard", "index_append", "indexed_attention",
+           "indexed_attention_paged", "indexer_logits", "indexer_scores", "kernel_list", "layer_norm",
+           "linear_attention", "linear_attention_backward", "linear_attention_step", "mamba2_backward",
+           "mamba2_forward", "mamba2_step", "masked_decode", "mla_append", "mla_decode", "mla_decode_contiguous",
+           "mla_decode_sparse", "mla_dequantize", "mla_plan", "mla_prefill_sparse", "mla_quantize", "mla_slots", "moe",
+           "moe_permute", "moe_route", "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward",
+           "nsa_compressed_backward", "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward",
+           "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_plan", "paged_slots",
+           "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample", "softmax", "sparse24_pack",
+           "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
@@ -285,17 +287,17 @@ def _gradients(call: Call, dq: Array, dk: Array, dv: Array, sinks: Optional[Arra
 def attention_backward(q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                        dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
                        window: int = 0, deterministic: bool = False, scale: Optional[float] = None,
-                       sinks: Optional[Array] = None, stream: Any = None) -> Tuple[Any, ...]:
+                       sinks: Optional[Array] = None, softcap: float = 0, stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention`, from its inputs, its out and lse, and the gradient dout of out, T [B][S][H][DV].
 
-    deterministic: the same bits every time, slower. causal, window, scale and sinks as in the forward call; capped scores have none.
+    deterministic: the same bits every time, slower. causal, window, scale, sinks and softcap as in the forward call.
     Returns (dq, dk, dv), of the shapes and types of q, k and v; those of k and v are summed over the query heads of a key head;
     with sinks (dq, dk, dv, dsinks), f32 [H].
     """
     call = Call("kiln_attention_backward", "kiln_attention_backward_args", q=q, k=k, v=v, out=out, lse=lse, dout=dout,
                 sinks=sinks)
     made = _gradients(call, dq, dk, dv, sinks)
-    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale)
+    call.set(causal=causal, window=window, deterministic=deterministic, scale=scale, softcap=softcap)
     call.run(stream)
     return made
 
@@ -304,7 +306,7 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
                               out: Array, lse: Array, dout: Array, dq: Optional[Array] = None,
                               dk: Optional[Array] = None, dv: Optional[Array] = None, *, causal: bool = False,
                               window: int = 0, deterministic: bool = False, max_queries: int = 0,
-                              scale: Optional[float] = None, sinks: Optional[Array] = None,
+                              scale: Optional[float] = None, sinks: Optional[Array] = None, softcap: float = 0,
                               stream: Any = None) -> Tuple[Any, ...]:
     """The gradients of `attention_varlen`. max_keys: keys of the longest sequence, or more; deterministic needs max_queries.
 
@@ -314,23 +316,24 @@ def attention_backward_varlen(q: Array, k: Array, v: Array, q_offsets: Array, k_
                 q_offsets=q_offsets, k_offsets=k_offsets, out=out, lse=lse, dout=dout, sinks=sinks)
     made = _gradients(call, dq, dk, dv, sinks)
     call.set(max_keys=max_keys, max_queries=max_queries, causal=causal, window=window, deterministic=deterministic,
-             scale=scale)
+             scale=scale, softcap=softcap)
     call.run(stream)
     return made
 
 
 def attention_decode(q: Array, k: Array, v: Array, out: Optional[Array] = None, lse: Optional[Array] = None, *,
                      mask: Optional[Array] = None, lengths: Optional[Array] = None, splits: int = 0,
-                     scale: Optional[float] = None, softcap: float = 0, return_lse: bool = False,
-                     stream: Any = None) -> Any:
+                     scale: Optional[float] = None, softcap: float = 0, sinks: Optional[Array] = None,
+                     return_lse: bool = False, stream: Any = None) -> Any:
     """Attention of one query row for each request against a cache of S keys, which are split among multiprocessors or cores.
 
     q         T [B][H][D], k T [B][S][HKV][D], v T [B][S][HKV][DV]
     mask      u8 [B][S][HKV]: 0 masks the key; lengths i32 [B]: how many of the S keys each request has; or None
-    splits    into how many parts the keys are split; 0: as many as fill the device; softcap as for `attention`
+    splits    into how many parts the keys are split; 0: as many as fill the device; softcap, sinks as for `attention`
     Returns out, T [B][H][DV]; with return_lse (out, lse): f32 [B][H].
     """
-    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths)
+    call = Call("kiln_attention_decode", "kiln_attention_decode_args", q=q, k=k, v=v, mask=mask, lengths=lengths,
+                sinks=sinks)
     batch, heads = call.extents("q", 2)
     out = call.output("out", out, (batch, heads, call.extents("v", 4)[3]), call.type_of("q"))
     wanted = return_lse or lse is not None
@@ -373,7 +376,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
                   one_sided_buckets: bool = False, log_scaling: bool = False, trained_length: int = 0,
                   finished: Optional[Array] = None, cross: bool = False, beams: int = 0,
                   sources: Optional[Array] = None, prompt_lengths: Optional[Array] = None,
-                  out_scale: Optional[Array] = None, stream: Any = None) -> Any:
+                  out_scale: Optional[Array] = None, sinks: Optional[Array] = None, stream: Any = None) -> Any:
     """One decoding step of a layer: biases, rotary embedding, attention over a paged cache, and the new token appended to it.
 
     q         T or i8 [R][H][D], k and v [R][HKV][D]: the new tokens' projections, a row each
@@ -387,7 +390,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
                 q_bias=q_bias, k_bias=k_bias, v_bias=v_bias, qkv_scales=qkv_scales, tasks=tasks,
                 key_factors=key_factors, value_factors=value_factors, positions=positions,
                 prefix_lengths=prefix_lengths, slopes=slopes, bias=bias, bucket_bias=bucket_bias, finished=finished,
-                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale)
+                sources=sources, prompt_lengths=prompt_lengths, out_scale=out_scale, sinks=sinks)
     for field, given in (("cache", cache), ("cache2", cache2), ("scales", scales)):
         if given is not None and cross:
             call.put(field, as_tensor(given))
@@ -405,12 +408,44 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 
 # ---- paged caches of keys and values
 
+class PagedPlan:
+    """How the keys of a ragged batch are divided: made by `paged_plan` once a step, for every layer. It holds its memory."""
+
+    __slots__ = ("struct", "memory")
+
+    def __init__(self, struct: PagedPlanStruct, memory: Array):
+        self.struct = struct
+        self.memory = memory
+
+
+def paged_plan(lengths: Array, *, rows: int, heads: int, key_heads: int, size: int, value_size: int = 0,
+               eight_bit: bool = False, q_offsets: Optional[Array] = None, max_queries: int = 0, causal: bool = False,
+               window: int = 0, parts: int = 0, stream: Any = None) -> PagedPlan:
+    """The plan for `paged_attention`: the keys of the whole batch in parts of equal work.
+
+    lengths     i32 [B], q_offsets i32 [B + 1] or None, max_queries, causal, window: those of the calls
+    rows        TQ; heads H, key_heads HKV, size D, value_size DV, 0: D; eight_bit: the caches are e4m3
+    parts       0: as many as fill the device
+    """
+    call = Call("kiln_paged_plan_make", "kiln_paged_plan_args", lengths=lengths, q_offsets=q_offsets)
+    call.set(rows=rows, max_queries=max_queries, heads=heads, key_heads=key_heads, size=size, value_size=value_size,
+             eight_bit=eight_bit, causal=causal, window=window, parts=parts)
+    n, made, first = c_size_t(), PagedPlanStruct(), as_tensor(lengths)
+    lib.kiln_paged_plan_size.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(c_size_t)]
+    check(lib.kiln_paged_plan_size(handle_of(first.device), ctypes.byref(call.args), ctypes.byref(n)))
+    address, n_bytes, owner = workspace(first.framework, n.value, first.device, stream)
+    call.set(memory=address, memory_bytes=n_bytes)
+    call.run(stream, made)
+    return PagedPlan(made, owner)
+
+
 def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, out: Optional[Array] = None,
                     lse: Optional[Array] = None, *, q_offsets: Optional[Array] = None, max_queries: int = 0,
                     max_keys: int = 0, causal: bool = False, window: int = 0, softcap: float = 0,
                     slopes: Optional[Array] = None, sinks: Optional[Array] = None,
                     k_scales: Optional[Array] = None, v_scales: Optional[Array] = None, splits: int = 0,
-                    scale: Optional[float] = None, return_lse: bool = False, stream: Any = None) -> Any:
+                    scale: Optional[float] = None, plan: Optional[PagedPlan] = None, return_lse: bool = False,
+                    stream: Any = None) -> Any:
     """Attention over paged keys and values: decoding, drafts, prefill in chunks, batches of all in one call.
 
     q         bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1; q_offsets None: TQ / B rows each
@@ -421,6 +456,7 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
     slopes    f32 [H]: ALiBi; sinks f32 [H]: logits in the denominator of out alone; or None
     k_scales, v_scales: f32 [HKV], what keys and values of a head are multiplied by; None: 1
     splits    into how many shares the keys are split; 0: as many as fill the device
+    plan      of `paged_plan`, made for the same lengths, offsets, sizes and masks; None: none
     Returns out, as q [TQ][H][DV]; with return_lse (out, lse): f32 [TQ][H].
     """
     call = Call("kiln_paged_attention", "kiln_paged_attention_args", q=q, k=k, v=v, table=table, lengths=lengths,
@@ -432,6 +468,8 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
         lse = call.output("lse", lse, (rows, heads), "f32")
     call.set(max_queries=max_queries, max_keys=max_keys, causal=causal, window=window, softcap=softcap, splits=splits,
              scale=scale)
+    if plan is not None:
+        call.set(plan=ctypes.pointer(plan.struct))
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
@@ -1001,6 +1039,47 @@ def indexed_attention(index_q: Array, index_k: Array, index_scales: Array, index
     return (out, max_logits, lse) if return_lse else out
 
 
+def indexed_attention_paged(index_q: Array, index_k: Array, index_scales: Array, index_weights: Array, table: Array, lengths: Array,
+                            topk: int, out: Optional[Array] = None, lse: Optional[Array] = None, *, q: Optional[Array] = None,
+                            kv: Optional[Array] = None, q_offsets: Optional[Array] = None, sink: Optional[Array] = None,
+                            max_logits: Optional[Array] = None, indices: Optional[Array] = None, max_keys: int = 0,
+                            scale: Optional[float] = None, base2: bool = False, rows: int = 0, stream: Any = None) -> Any:
+    """The same over paged caches: request b has rows q_offsets[b] to q_offsets[b + 1] - 1, its last tokens; None: TQ / B rows each.
+
+    index_q   e4m3 [TQ][HI][DI], index_weights f32 [TQ][HI]
+    index_k   e4m3 [pages][page size][DI], index_scales f32 [pages][page size]: of one shape, or parts of packed pages
+    table     i32 [B][pages per request]; lengths i32 [B], the new tokens included; q_offsets i32 [B + 1]
+    q         bf16 [TQ][H][D], kv bf16 [pages][page size][D]; D is 576 or 512; without them the selection alone
+    max_keys  of the longest request, or more; 0: not known; rows: queries whose logits are in memory at a time
+    Returns (out, lse): bf16 [TQ][H][512], f32 [TQ][H]; without q indices, i32 [TQ][topk]: slots, page * (page size) + place, then -1.
+    """
+    call = Call("kiln_indexed_attention_paged", "kiln_indexed_attention_paged_args", index_q=index_q, index_k=index_k,
+                index_scales=index_scales, index_weights=index_weights, table=table, lengths=lengths, q_offsets=q_offsets, q=q, kv=kv,
+                sink=sink)
+    queries, heads = call.extents("index_q", 1)[0], call.extents("q", 2)[1]
+    if q is not None:
+        out = call.output("out", out, (queries, heads, 512), "bf16")
+        lse = call.output("lse", lse, (queries, heads), "f32")
+    if max_logits is not None:
+        call.output("max_logits", max_logits, (), None)
+    if indices is not None or q is None:
+        indices = call.output("indices", indices, (queries, topk), "i32")
+    call.set(topk=topk, max_keys=max_keys, scale=scale, base2=base2, rows=rows)
+    call.run(stream)
+    return indices if q is None else (out, lse)
+
+
+def index_append(keys: Array, slots: Array, index_k: Array, index_scales: Array, *, power_of_two: bool = False,
+                 stream: Any = None) -> Any:
+    """Writes new index keys, bf16 or f16 [N][DI], to their slots (`paged_slots`) as codes and a scale each. Returns (index_k,
+    index_scales), e4m3 [pages][page size][DI], f32 [pages][page size]."""
+    call = Call("kiln_index_append", "kiln_index_append_args", keys=keys, slots=slots)
+    call.inout("index_k", index_k), call.inout("index_scales", index_scales)
+    call.set(power_of_two=power_of_two)
+    call.run(stream)
+    return index_k, index_scales
+
+
 def mla_slots(table: Array, lengths: Array, queries: int, page_size: int, slots: Optional[Array] = None, *,
               stream: Any = None) -> Any:
     """The slots of the last `queries` tokens of each request, for every layer's append.
@@ -1129,6 +1208,42 @@ def gdn_backward(q: Array, k: Array, v: Array, gates: Array, beta: Array, dout: 
     return made
 
 
+def gdn_gates(a: Array, b: Array, a_log: Array, gates: Optional[Array] = None, beta: Optional[Array] = None, *,
+              dt_bias: Optional[Array] = None, double_beta: bool = False, type: Any = None,
+              stream: Any = None) -> Tuple[Any, Any]:
+    """What a layer of `gdn_forward` makes its gates from: -exp(a_log) softplus(a + dt_bias), and beta = sigmoid(b).
+
+    a         T [M][H], or with a gate for each channel [M][H][DK]; b T [M][H]
+    a_log     f32 [H]; dt_bias f32 [H] or [H][DK]; None: 0
+    double_beta beta is twice that; type: of beta: None: T, or "f32"
+    Returns (gates, beta): f32 of a's shape, [M][H].
+    """
+    call = Call("kiln_gdn_gates", "kiln_gdn_gates_args", a=a, b=b, a_log=a_log, dt_bias=dt_bias)
+    gates = call.output("gates", gates, call.tensors["a"].shape, "f32")
+    beta = call.output("beta", beta, call.tensors["b"].shape, type or call.type_of("a"))
+    call.set(double_beta=double_beta)
+    call.run(stream)
+    return gates, beta
+
+
+def gdn_gates_backward(a: Array, b: Array, a_log: Array, dgates: Array, dbeta: Array, da: Optional[Array] = None,
+                       db: Optional[Array] = None, da_log: Optional[Array] = None, ddt_bias: Optional[Array] = None, *,
+                       dt_bias: Optional[Array] = None, double_beta: bool = False,
+                       stream: Any = None) -> Tuple[Any, Any, Any, Any]:
+    """The gradients of `gdn_gates`, from its inputs and those of its outputs: (da, db, da_log, ddt_bias), of the shapes and types of
+    what they belong to; ddt_bias None without a dt_bias."""
+    call = Call("kiln_gdn_gates_backward", "kiln_gdn_gates_backward_args", a=a, b=b, a_log=a_log, dt_bias=dt_bias, dgates=dgates,
+                dbeta=dbeta)
+    of = call.type_of("a")
+    da, db = call.output("da", da, call.tensors["a"].shape, of), call.output("db", db, call.tensors["b"].shape, of)
+    da_log = call.output("da_log", da_log, call.tensors["a_log"].shape, "f32")
+    if dt_bias is not None:
+        ddt_bias = call.output("ddt_bias", ddt_bias, call.tensors["dt_bias"].shape, "f32")
+    call.set(double_beta=double_beta)
+    call.run(stream)
+    return da, db, da_log, ddt_bias
+
+
 def gdn_step(q: Array, k: Array, v: Array, gates: Array, beta: Array, states: Array, out: Optional[Array] = None, *,
              from_: Optional[Array] = None, to: Optional[Array] = None, normalize: bool = False,
              scale: Optional[float] = None, stream: Any = None) -> Any:
@@ -1220,24 +1335,26 @@ def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Opti
 
 def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optional[Array] = None,
                    final_states: Optional[Array] = None, *, skip: Optional[Array] = None,
-                   dt_bias: Optional[Array] = None, offsets: Optional[Array] = None,
-                   initial_states: Optional[Array] = None, plain_dt: bool = False,
+                   dt_bias: Optional[Array] = None, z: Optional[Array] = None, offsets: Optional[Array] = None,
+                   initial_states: Optional[Array] = None, ungated: Optional[Array] = None, plain_dt: bool = False,
                    return_states: bool = False, stream: Any = None) -> Any:
-    """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = X c + skip x.
+    """Mamba-2 over whole sequences: d = softplus(dt + dt_bias); X = exp(a d) X + d x^T b; out = (X c + skip x) silu(z).
 
     x         T [B][S][H][P], dt T [B][S][H]; P is 16, 32, 64 or 128
     b, c      T [B][S][G][N]: of H / G heads each; N is a multiple of 16, and the header has what P * N may be
     a         f32 [H], below 0; skip, dt_bias f32 [H]; None: 0
+    z         T [B][S][H][P]; None: out is not multiplied. ungated, T [B][S][H][P], gets out without silu(z), for the gradients
     offsets   i32 [E + 1]: packed sequences, where B is 1; None: not, and E is B
     initial_states f32 or T [E][H][P][N]; None: 0; plain_dt: d = dt + dt_bias
     Returns out, T [B][S][H][P]; with return_states, or where `final_states` is given, (out, final_states): [E][H][P][N].
     """
     call = Call("kiln_mamba2_forward", "kiln_mamba2_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
-                offsets=offsets, initial_states=initial_states)
+                z=z, offsets=offsets, initial_states=initial_states)
     batch, tokens, heads, size = call.extents("x", 4)
     out = call.output("out", out, (batch, tokens, heads, size), call.type_of("x"))
     shape = _sequences(call, offsets, batch), heads, size, call.extents("b", 4)[3]
     made = _with_states(call, out, final_states, shape, return_states)
+    _given(call, ungated=ungated)
     call.set(plain_dt=plain_dt)
     call.run(stream)
     return made
@@ -1246,20 +1363,22 @@ def mamba2_forward(x: Array, dt: Array, a: Array, b: Array, c: Array, out: Optio
 def mamba2_backward(x: Array, dt: Array, a: Array, b: Array, c: Array, dout: Array, dx: Optional[Array] = None,
                     ddt: Optional[Array] = None, da: Optional[Array] = None, db: Optional[Array] = None,
                     dc: Optional[Array] = None, *, skip: Optional[Array] = None, dt_bias: Optional[Array] = None,
-                    offsets: Optional[Array] = None, initial_states: Optional[Array] = None,
-                    dfinal_states: Optional[Array] = None, dskip: Optional[Array] = None,
-                    ddt_bias: Optional[Array] = None, dinitial_states: Optional[Array] = None, plain_dt: bool = False,
+                    z: Optional[Array] = None, ungated: Optional[Array] = None, offsets: Optional[Array] = None,
+                    initial_states: Optional[Array] = None, dfinal_states: Optional[Array] = None,
+                    dskip: Optional[Array] = None, ddt_bias: Optional[Array] = None, dz: Optional[Array] = None,
+                    dinitial_states: Optional[Array] = None, plain_dt: bool = False,
                     stream: Any = None) -> Tuple[Any, Any, Any, Any, Any]:
     """The gradients of `mamba2_forward`, from its inputs, dout, T [B][S][H][P], and the gradient of the final states.
 
-    dskip, ddt_bias, dinitial_states are written where they are given, of the shapes of what they belong to
+    z, ungated of a gated forward call; None: it was not
+    dskip, ddt_bias, dz, dinitial_states are written where they are given, of the shapes of what they belong to
     Returns (dx, ddt, da, db, dc), of the shapes and types of x, dt, a, b and c.
     """
     call = Call("kiln_mamba2_backward", "kiln_mamba2_backward_args", x=x, dt=dt, a=a, b=b, c=c, skip=skip, dt_bias=dt_bias,
-                offsets=offsets, initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
+                z=z, ungated=ungated, offsets=offsets, initial_states=initial_states, dout=dout, dfinal_states=dfinal_states)
     made = tuple(call.output("d" + field, given, call.tensors[field].shape, call.type_of(field))
                  for field, given in (("x", dx), ("dt", ddt), ("a", da), ("b", db), ("c", dc)))
-    _given(call, dskip=dskip, ddt_bias=ddt_bias, dinitial_states=dinitial_states)
+    _given(call, dskip=dskip, ddt_bias=ddt_bias, dz=dz, dinitial_states=dinitial_states)
     call.set(plain_dt=plain_dt)
     call.run(stream)
     return made
@@ -1389,6 +1508,40 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
                eps: float = 1e-5, type: Any = None, return_sum: bool = False, stream: Any = None) -> Any:
     """Layer norm of rows: (s - mean) / sqrt(variance + eps) * weight + bias of s = x + residual; all else as for `rms_norm`."""
     return _norm("kiln_layer_norm", x, out, residual, weight, bias, sum, out_scale, eps, type, return_sum, stream)
+
+
+def gated_norm(x: Array, z: Optional[Array] = None, weight: Optional[Array] = None, out: Optional[Array] = None, *,
+               eps: float = 1e-6, gate_first: bool = False, sigmoid: bool = False, stream: Any = None) -> Any:
+    """RMS norm of groups beside a gate: norm(x) * weight * silu(z), with gate_first norm(x * silu(z)) * weight.
+
+    x, z      T [M][G][N], N up to 8192, of f32 4096; z None: no gate; weight T [N], or [G][N]; None: 1
+    sigmoid   1 / (1 + exp(-z)) in place of silu(z)
+    Returns out, T [M][G][N].
+    """
+    call = Call("kiln_gated_norm", "kiln_gated_norm_args", x=x, z=z, weight=weight)
+    out = call.output("out", out, call.extents("x", 3), call.type_of("x"))
+    call.set(eps=eps, gate_first=gate_first, sigmoid=sigmoid)
+    call.run(stream)
+    return out
+
+
+def gated_norm_backward(x: Array, z: Optional[Array], weight: Optional[Array], dout: Array, dx: Optional[Array] = None,
+                        dz: Optional[Array] = None, dweight: Optional[Array] = None, *, dresidual: Optional[Array] = None,
+                        eps: float = 1e-6, gate_first: bool = False, sigmoid: bool = False,
+                        stream: Any = None) -> Tuple[Any, Any, Any]:
+    """The gradients of `gated_norm`, without a z those of `rms_norm`: (dx, dz, dweight), of the shapes and types of what they
+    belong to; None for what there is not. dresidual, T [M][G][N], is added to dx."""
+    call = Call("kiln_gated_norm_backward", "kiln_gated_norm_backward_args", x=x, z=z, weight=weight, dout=dout,
+                dresidual=dresidual)
+    of = call.type_of("x")
+    dx = call.output("dx", dx, call.extents("x", 3), of)
+    if z is not None:
+        dz = call.output("dz", dz, call.extents("x", 3), of)
+    if weight is not None:
+        dweight = call.output("dweight", dweight, call.tensors["weight"].shape, of)
+    call.set(eps=eps, gate_first=gate_first, sigmoid=sigmoid)
+    call.run(stream)
+    return dx, dz, dweight
 
 
 def rotary_embedding(x: Array, positions: Array, *, rotary: Optional[Rotary] = None, trained_length: int = 0,

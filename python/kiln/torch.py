@@ -50,41 +50,43 @@ def _rows(x: Tensor) -> Tensor:
 # ---- attention
 
 def _setup_attention(context: Any, inputs: Tuple, output: Tuple) -> None:
-    q, k, v, context.causal, context.window, context.scale, context.deterministic = inputs
+    q, k, v, context.causal, context.window, context.scale, context.deterministic, context.softcap = inputs
     context.save_for_backward(q, k, v, *output)
     context.mark_non_differentiable(output[1])
 
 
 def _attention_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
     gradients = torch.ops.kiln.attention_backward(*context.saved_tensors, _rows(dout), context.causal, context.window,
-                                                  context.scale, context.deterministic)
-    return (*gradients, None, None, None, None)
+                                                  context.scale, context.deterministic, context.softcap)
+    return (*gradients, *[None] * 5)
 
 
 _operator("attention_backward",
           "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, bool causal, int window, float? scale, "
-          "bool deterministic) -> (Tensor, Tensor, Tensor)",
-          lambda q, k, v, out, lse, dout, causal, window, scale, deterministic: ops.attention_backward(
-              q, k, v, out, lse, dout, causal=causal, window=window, scale=scale, deterministic=deterministic),
+          "bool deterministic, float softcap) -> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, out, lse, dout, causal, window, scale, deterministic, softcap: ops.attention_backward(
+              q, k, v, out, lse, dout, causal=causal, window=window, scale=scale, deterministic=deterministic, softcap=softcap),
           lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
 _attention = _operator(
     "attention",
-    "(Tensor q, Tensor k, Tensor v, bool causal, int window, float? scale, bool deterministic) -> (Tensor, Tensor)",
-    lambda q, k, v, causal, window, scale, _: ops.attention(q, k, v, causal=causal, window=window, scale=scale, return_lse=True),
+    "(Tensor q, Tensor k, Tensor v, bool causal, int window, float? scale, bool deterministic, float softcap) -> (Tensor, Tensor)",
+    lambda q, k, v, causal, window, scale, _, softcap: ops.attention(q, k, v, causal=causal, window=window, scale=scale,
+                                                                     softcap=softcap, return_lse=True),
     lambda q, k, v, *rest: (_like(q, *q.shape[:3], v.shape[3]),
                             _like(q, q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32)),
     _attention_backward, _setup_attention)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, window: int = 0,
-              scale: Optional[float] = None, deterministic: bool = False) -> Tuple[Tensor, Tensor]:
+              scale: Optional[float] = None, deterministic: bool = False, softcap: float = 0) -> Tuple[Tensor, Tensor]:
     """`kiln.ops.attention`: (out [B][S][H][DV], lse f32 [B][H][S]) of q [B][S][H][D], k [B][SKV][HKV][D], v [B][SKV][HKV][DV].
     lse has no gradient; deterministic: the others are the same bits every time."""
-    return _attention(q, k, v, causal, window, scale, deterministic)
+    return _attention(q, k, v, causal, window, scale, deterministic, softcap)
 
 
 def _setup_varlen(context: Any, inputs: Tuple, output: Tuple) -> None:
-    context.max_queries, context.max_keys, context.causal, context.window, context.scale, context.deterministic = inputs[5:]
+    (context.max_queries, context.max_keys, context.causal, context.window, context.scale, context.deterministic,
+     context.softcap) = inputs[5:]
     context.save_for_backward(*inputs[:5], *output)
     context.mark_non_differentiable(output[1])
 
@@ -92,33 +94,34 @@ def _setup_varlen(context: Any, inputs: Tuple, output: Tuple) -> None:
 def _varlen_backward(context: Any, dout: Tensor, _: Any) -> Tuple:
     gradients = torch.ops.kiln.attention_varlen_backward(*context.saved_tensors, _rows(dout), context.max_queries, context.max_keys,
                                                          context.causal, context.window, context.scale,
-                                                         context.deterministic)
-    return (*gradients, *[None] * 8)
+                                                         context.deterministic, context.softcap)
+    return (*gradients, *[None] * 9)
 
 
 _operator("attention_varlen_backward",
           "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, Tensor out, Tensor lse, Tensor dout, "
-          "int max_queries, int max_keys, bool causal, int window, float? scale, bool deterministic) -> (Tensor, Tensor, Tensor)",
-          lambda q, k, v, q_offsets, k_offsets, out, lse, dout, max_queries, max_keys, causal, window, scale, deterministic:
+          "int max_queries, int max_keys, bool causal, int window, float? scale, bool deterministic, float softcap) "
+          "-> (Tensor, Tensor, Tensor)",
+          lambda q, k, v, q_offsets, k_offsets, out, lse, dout, max_queries, max_keys, causal, window, scale, deterministic, softcap:
           ops.attention_backward_varlen(q, k, v, q_offsets, k_offsets, max_keys, out, lse, dout, causal=causal, window=window,
-                                        scale=scale, deterministic=deterministic, max_queries=max_queries),
+                                        scale=scale, deterministic=deterministic, max_queries=max_queries, softcap=softcap),
           lambda q, k, v, *rest: tuple(_like(t, *t.shape) for t in (q, k, v)))
 _attention_varlen = _operator(
     "attention_varlen",
     "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, int max_queries, int max_keys, bool causal, int window, "
-    "float? scale, bool deterministic) -> (Tensor, Tensor)",
-    lambda q, k, v, q_offsets, k_offsets, max_queries, max_keys, causal, window, scale, _: ops.attention_varlen(
-        q, k, v, q_offsets, k_offsets, max_queries, causal=causal, window=window, scale=scale, return_lse=True),
+    "float? scale, bool deterministic, float softcap) -> (Tensor, Tensor)",
+    lambda q, k, v, q_offsets, k_offsets, max_queries, max_keys, causal, window, scale, _, softcap: ops.attention_varlen(
+        q, k, v, q_offsets, k_offsets, max_queries, causal=causal, window=window, scale=scale, softcap=softcap, return_lse=True),
     lambda q, k, v, *rest: (_like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)),
     _varlen_backward, _setup_varlen)
 
 
 def attention_varlen(q: Tensor, k: Tensor, v: Tensor, q_offsets: Tensor, k_offsets: Tensor, max_queries: int, max_keys: int, *,
                      causal: bool = False, window: int = 0, scale: Optional[float] = None,
-                     deterministic: bool = False) -> Tuple[Tensor, Tensor]:
+                     deterministic: bool = False, softcap: float = 0) -> Tuple[Tensor, Tensor]:
     """`kiln.ops.attention_varlen`: (out [TQ][H][DV], lse f32 [H][TQ]). max_keys, of the longest sequence of keys or more, is for
     the gradient."""
-    return _attention_varlen(q, k, v, q_offsets, k_offsets, max_queries, max_keys, causal, window, scale, deterministic)
+    return _attention_varlen(q, k, v, q_offsets, k_offsets, max_queries, max_keys, causal, window, scale, deterministic, softcap)
 
 
 _attention_decode = _operator(

@@ -103,11 +103,19 @@ class OnTheHost(unittest.TestCase):
         self.near(fa.flash_attn_func(q, k, k, softcap=1e4), fa.flash_attn_func(q, k, k))
         mean = k.mean(1, keepdim=True).expand(1, 4, 2, 32)                 # where all scores are as good as 0
         self.near(fa.flash_attn_func(q, k, k, softcap=1e-6), mean)
+        q, k, v = (self.randn(1, n, 2, 32).requires_grad_() for n in (4, 6, 6))
+        offsets = self.i32(0, 4), self.i32(0, 6)
+        packed = fa.flash_attn_varlen_func(q[0], k[0], v[0], *offsets, 4, 6, softcap=0.7)
+        scores = 0.7 * torch.tanh(torch.einsum("bihd,bjhd->bhij", q, k) * 32 ** -0.5 / 0.7)
+        expected = torch.autograd.grad(torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v).square().sum(), (q, k, v))
+        for out in (fa.flash_attn_func(q, k, v, softcap=0.7), packed):
+            for got, gradient in zip(torch.autograd.grad(out.square().sum(), (q, k, v)), expected):
+                self.near(got, gradient)
 
     def test_what_is_not_there_is_said(self):
         q, offsets = self.randn(1, 4, 2, 32), self.i32(0, 4)
         for call, says in ((lambda: fa.flash_attn_func(q, q, q, 0.1), "dropout_p"),
-                           (lambda: fa.flash_attn_func(q.requires_grad_(), q, q, softcap=5.0), "softcap"),
+                           (lambda: fa.flash_attn_with_kvcache(q[:, :1], q, q, softcap=5.0), "softcap"),
                            (lambda: fa.flash_attn_func(q, q, q, alibi_slopes=q), "alibi_slopes"),
                            (lambda: fa.flash_attn_func(q, q, q, window_size=(1, 1)), "window_size = (1, 1)"),
                            (lambda: fa.flash_attn_varlen_func(q[0], q[0], q[0], offsets, offsets, 4, 4, block_table=offsets),

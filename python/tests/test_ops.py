@@ -156,6 +156,9 @@ class Attention(unittest.TestCase):
         for b, n in enumerate(lengths):
             expected, sums = attention(*(x.astype("f4") for x in (q[offsets[b]:offsets[b + 1]], keys[b], values[b])), causal=True)
             near(out[offsets[b]:offsets[b + 1]], expected, 3e-3), near(lse[offsets[b]:offsets[b + 1]], sums.T, 3e-3)
+        plan = ops.paged_plan(lengths, rows=3, heads=h, key_heads=hkv, size=d, q_offsets=offsets, causal=True, parts=2)
+        planned = ops.paged_attention(q, k, v, table, lengths, q_offsets=offsets, causal=True, plan=plan)
+        near(planned.astype("f4"), out.astype("f4"), 3e-3)
         slots, positions = ops.paged_slots(table, lengths, 3, page, q_offsets=offsets)
         np.testing.assert_array_equal(positions, [9, 10, 5])
         new = normal(3, hkv, d).astype("f2")
@@ -358,6 +361,19 @@ class Small(unittest.TestCase):
         parts = ops.mla_prefill_sparse(q, kv, indices)
         for got, part in zip((out, most, lse), parts):
             np.testing.assert_array_equal(np.asarray(got), np.asarray(part))
+        # the same keys in pages of 8, of one request, whose last tokens the queries are
+        pages, table, length = kiln.tensor(code[at_k].reshape(5, 8, 32), "e4m3"), np.arange(5, dtype="i4")[None], np.array([keys], "i4")
+        ends = np.arange(keys - queries + 1, keys + 1, dtype="i4")
+        out, most, lse = ops.indexed_attention(q8, k8, scales, weights, q, kv, topk, ends=ends, indices=chosen)
+        paged = (q8, pages, scales.reshape(5, 8), weights, table, length, topk)
+        np.testing.assert_array_equal(ops.indexed_attention_paged(*paged), chosen)
+        latent = kiln.tensor(np.asarray(kv).reshape(5, 8, 576), "bf16")
+        for got, part in zip(ops.indexed_attention_paged(*paged, q=q, kv=latent), (out, lse)):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(part))
+        codes, steps = kiln.tensor(np.zeros((5, 8, 32), "u1"), "e4m3"), np.zeros((5, 8), "f4")
+        ops.index_append(np.full((2, 32), 448, "f2"), np.array([9, -1], "i4"), codes, steps, power_of_two=True)
+        self.assertEqual(steps[1, 1], 1)
+        self.assertEqual(steps.sum(), 1)
 
 
 
@@ -424,7 +440,7 @@ class Structs(unittest.TestCase):
              "kiln_rotary_style": "e", "kiln_quant_format": "e", "kiln_quant_layout": "e", "kiln_moe_activation": "e",
              "kiln_moe_format": "e", "void *": "p",
              "const double *": "f", "const kiln_rotary *": "r", "const kiln_mla_shape *": "s", "const kiln_mla_plan *": "l",
-             "const kiln_moe_routing *": "m"}
+             "const kiln_moe_routing *": "m", "const kiln_paged_plan *": "g"}
 
     def spelled(self, kind, name):
         if kind == "const kiln_tensor *":
@@ -445,7 +461,7 @@ class Structs(unittest.TestCase):
             self.skipTest("the headers are not beside the tests")
         text = "".join(open(os.path.join(HEADERS, name), encoding="utf-8").read() for name in sorted(os.listdir(HEADERS)))
         found = {name: self.fields_of(body) for body, name in re.findall(r"typedef struct \w+ \{(.*?)\n\} (\w+);", text, re.S)
-                 if name != "kiln_mla_plan"}
+                 if name not in ("kiln_mla_plan", "kiln_paged_plan")}
         missing = []
         for name, fields in found.items():
             ours = {"kiln_rotary": _calls.ROTARY, "kiln_mla_shape": _calls.MLA_SHAPE, "kiln_moe_routing": _calls.MOE_ROUTING}.get(name)

@@ -91,6 +91,21 @@ class Recurrent(unittest.TestCase):
         return (normal(batch, n, self.HK, self.DK), normal(batch, n, self.HK, self.DK), normal(batch, n, self.H, self.DV),
                 -uniform(0, 1, batch, n, self.H), uniform(0, 1, batch, n, self.H))
 
+    def test_what_stands_around_them(self):
+        a, b, log, bias = normal(5, 3), normal(5, 3), uniform(-1, 1, 3), normal(3)
+        gates, beta = ops.gdn_gates(a, b, log, dt_bias=bias)
+        near(gates, -np.exp(log) * softplus(a + bias)), near(beta, 1 / (1 + np.exp(-b)))
+        dg, dbeta = normal(5, 3), normal(5, 3)
+        da, db, dlog, dbias = ops.gdn_gates_backward(a, b, log, dg, dbeta, dt_bias=bias)
+        expected = -dg * np.exp(log) / (1 + np.exp(-a - bias))
+        near(da, expected), near(dbias, expected.sum(0)), near(dlog, (dg * gates).sum(0)), near(db, dbeta * beta * (1 - beta))
+        x, z, weight, dout = normal(4, 3, 32), normal(4, 3, 32), uniform(0.5, 1.5, 32), normal(4, 3, 32)
+        r = 1 / np.sqrt((x * x).mean(2, keepdims=True) + 1e-6)
+        near(ops.gated_norm(x, z, weight), x * r * weight * silu(z))
+        dx, dz, dweight = ops.gated_norm_backward(x, z, weight, dout)
+        self.assertEqual((dx.shape, dz.shape), (x.shape, x.shape))
+        near(dweight, (dout * x * r * silu(z)).sum((0, 1)))
+
     def test_gated_delta_net(self):
         q, k, v, g, beta = self.tokens(2, 70)                   # more than a chunk
         initial = normal(2, self.H, self.DK, self.DV)

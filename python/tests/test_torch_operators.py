@@ -47,7 +47,7 @@ class OnTheHost(unittest.TestCase):
 
     def test_attention(self):
         q, k, v = self.randn(2, 5, 4, 32), self.randn(2, 5, 2, 32), self.randn(2, 5, 2, 32)
-        self.check("attention", (q, k, v, True, 0, None, False), lambda *t: kt.attention(*t, causal=True)[0],
+        self.check("attention", (q, k, v, True, 0, None, False, 0.0), lambda *t: kt.attention(*t, causal=True)[0],
                    lambda *t: reference_attention(*t, True), q, k, v)
         dense, out = ([t.detach().requires_grad_() for t in (q, k, v)] for _ in range(2))
         kt.attention(*out, window=5)[0].sum().backward()                  # all that the causal mask leaves
@@ -62,7 +62,7 @@ class OnTheHost(unittest.TestCase):
 
         def reference(*t):
             return torch.cat([reference_attention(*(x[None, b:e] for x in t), False)[0] for b, e in ((0, 3), (3, 9))])
-        self.check("attention_varlen", (q, k, v, offsets, offsets, 6, 6, False, 0, None, True),
+        self.check("attention_varlen", (q, k, v, offsets, offsets, 6, 6, False, 0, None, True, 0.0),
                    lambda *t: kt.attention_varlen(*t, offsets, offsets, 6, 6)[0], reference, q, k, v)
         cache = torch.randn(2, 40, 2, 32, device=self.device)
         args = (torch.randn(2, 4, 32, device=self.device), cache, cache, None, self.i32(40, 3), None)

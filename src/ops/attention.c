@@ -32,6 +32,14 @@ typedef struct PackedNames {
     const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
 } PackedNames;
 
+// Heads of f32 whose rows threads copy in uneven shares: registers hold tiles of half as many queries.
+static bool is_ragged_f32(const Call *call)
+{
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
+    return call->tensors[0]->type == KILN_F32 && !ops_on_cpu(call->ops) && (D % 32 != 0 || DV % 32 != 0) &&
+           (D > 64 || DV > 64);
+}
+
 // Of equal lengths where offsets have no names.
 static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
                                  const PackedNames *names)
@@ -61,11 +69,11 @@ static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_att
     if (!status) status = attention_softcap(call, a->softcap);
     if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
-    status = call_kernel(call, "attention/sink.tile", "attention_sink",
-                         "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s", type_of(call),
-                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                         (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
-                         LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"));
+    status = call_kernel(
+        call, "attention/sink.tile", "attention_sink", "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s%-s",
+        type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+        (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
+        LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"), packed && is_ragged_f32(call) ? ", BM=32" : "");
     if (!status && packed) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
     if (!status && packed) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
@@ -252,17 +260,28 @@ static kiln_status check_sinks(const Call *call, const kiln_tensor *sinks, const
                                          sinks ? "sinks" : "dsinks", sinks ? "dsinks" : "sinks");
 }
 
+// The binding of a cap, a constant of kernels: models have one.
+enum { CAP_BYTES = 32 };
+
+static const char *cap_binding(double softcap, char text[static CAP_BYTES])
+{
+    text[0] = 0;
+    if (softcap > 0) snprintf(text, CAP_BYTES, ", CAP=%.9g", (double)(float)softcap);
+    return text;
+}
+
 // Without sinks: `heads` instances for each tile of keys.
 static kiln_status bind_backward(Call *call, const kiln_attention_backward_args *a, int64_t heads, double scale)
 {
+    char cap[CAP_BYTES];
     const bool divided = heads > call_extent(call, "HKV");
-    const kiln_status status =
-        call_kernel(call, "attention/backward.tile",
-                    a->deterministic ? "attention_backward_exact"
-                    : divided        ? "attention_backward_split"
-                                     : "attention_backward",
-                    "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
-                    (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
+    const kiln_status status = call_kernel(call, "attention/backward.tile",
+                                           a->deterministic ? "attention_backward_exact"
+                                           : divided        ? "attention_backward_split"
+                                                            : "attention_backward",
+                                           "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call),
+                                           (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                                           yes(a->causal || a->window), (int)a->window, cap_binding(a->softcap, cap));
     if (status) return status;
     if (divided) call_add(call, KILN_INT(heads));
     call_add(call, KILN_FLOAT(scale));
@@ -288,6 +307,7 @@ static int64_t choose_gradient_heads(const Call *call, const kiln_attention_back
 static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, size_t room)
 {
     double scale;
+    char cap[CAP_BYTES];
     enum { SINKS = 6, DSINKS = 10 };
     // clang-format off
     Want wants[] = {
@@ -308,12 +328,13 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     kiln_status status = check_sinks(call, a->sinks, a->dsinks);
     if (!status) status = call_check(call, wants, n, "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
+    if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
     if (a->sinks) {
         status = call_kernel(call, "attention/sink.tile", "attention_sink_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, yes(a->deterministic));
+                             (int)a->window, yes(a->deterministic), cap_binding(a->softcap, cap));
         if (!status) call_add(call, KILN_FLOAT(scale));
         return status;
     }
@@ -346,6 +367,7 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a)
 {
     double scale;
+    char cap[CAP_BYTES];
     enum { SINKS = 6, DSINKS = 12 };
     // clang-format off
     Want wants[] = {
@@ -370,17 +392,19 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
+    if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
+    cap_binding(a->softcap, cap);
     if (a->sinks)
         status = call_kernel(call, "attention/sink.tile", "attention_sink_varlen_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s", type_of(call),
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, yes(a->deterministic));
+                             (int)a->window, yes(a->deterministic), cap);
     else
         status = call_kernel(call, "attention/backward_varlen.tile",
                              a->deterministic ? "attention_varlen_backward_exact" : "attention_varlen_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window);
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, cap);
     if (status) return status;
     if (a->deterministic || a->sinks) call_add(call, KILN_INT(a->deterministic ? a->max_queries : 0));
     call_add(call, KILN_INT(a->max_keys));
@@ -426,7 +450,7 @@ static int64_t choose_splits(const Call *call)
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
-    char cap[32] = ""; // a constant of the kernel: models have one
+    char cap[CAP_BYTES];
     // clang-format off
     const Want wants[] = {
         { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
@@ -434,6 +458,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
         { IN,           "v",       a->v,       0,             "V[B][S][HKV][DV]" },
         { IN_OPTIONAL,  "mask",    a->mask,    1 << KILN_U8,  "[B][S][HKV]" },
         { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "LENGTH[B]" },
+        { IN_OPTIONAL,  "sinks",   a->sinks,   1 << KILN_F32, "[H]" },
         { OUT,          "out",     a->out,     0,             "O[B][H][DV]" },
         { OUT_OPTIONAL, "lse",     a->lse,     1 << KILN_F32, "[B][H]" },
     };
@@ -447,12 +472,12 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            a->splits);
     if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    if (a->softcap > 0) snprintf(cap, sizeof cap, ", CAP=%.9g", (double)(float)a->softcap);
-    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s",
-                         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                         (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                         ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap, LACKS(a->mask, "Mask"),
-                         LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
+    status =
+        call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%-s%-s%-s%-s",
+                    type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                    (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+                    ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap_binding(a->softcap, cap),
+                    LACKS(a->mask, "Mask"), LACKS(a->lengths, "LENGTH"), LACKS(a->sinks, "SINK"), LACKS(a->lse, "LSE"));
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));

@@ -227,7 +227,16 @@ kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kern
 // values are. While the workspace's size is wanted, the kernel that looks is built, and the call finds it.
 kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest);
 
-// ---- the plan of latent decoding (mla.c)
+// ---- plans
+
+// A mark of what a caller keeps of a plan, `bytes` of whole words, of which the first has room for it.
+uint64_t plan_mark(const void *plan, size_t bytes);
+static inline size_t plan_room(int64_t words)
+{
+    return ((size_t)words * 4 + 255) & ~(size_t)255;
+} // bytes of i32, aligned
+
+// Of latent decoding (mla.c):
 
 int mla_request_cost(bool has_lists, int64_t rows); // of a request beside its blocks, in blocks; for `kiln bench`, too
 

@@ -257,7 +257,8 @@ static Scratch make_scratch(const Call *call, int64_t tiles, void *workspace)
 // clang-format off
 enum {
     Q, K, V, CACHE, TABLE, LENGTHS, RESULT, SCALES, CACHE2, Q_BIAS, K_BIAS, V_BIAS, QKV_SCALES, TASKS, KEY_FACTORS,
-    VALUE_FACTORS, POSITIONS, PREFIX, SLOPES, BIAS, BUCKETS, FINISHED, SOURCES, PROMPTS, OUT_SCALE
+    VALUE_FACTORS, POSITIONS, PREFIX, SLOPES, BIAS, BUCKETS, FINISHED, SOURCES, PROMPTS, OUT_SCALE,
+    SINKS
 };
 // clang-format on
 
@@ -303,6 +304,7 @@ static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, k
         [SOURCES]       = { IN_OPTIONAL, "sources",        a->sources,        1 << KILN_I32,  "SOURCE[R][positions]" },
         [PROMPTS]       = { IN_OPTIONAL, "prompt_lengths", a->prompt_lengths, 1 << KILN_I32,  "CONTEXT[R]" },
         [OUT_SCALE]     = { IN_OPTIONAL, "out_scale",      a->out_scale,      1 << KILN_F32,  "[1]" },
+        [SINKS]         = { IN_OPTIONAL, "sinks",          a->sinks,          1 << KILN_F32,  "[H]" },
     };
     // clang-format on
     return call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
@@ -316,7 +318,7 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
     return call_other_kernel(
         call, "decode/masked.tile", "masked_mha", &call->kernel,
         "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
-        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%s",
+        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
         (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
         (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
@@ -325,7 +327,8 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
         LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
         LACKS(a->tasks, "TASK=none, IA3K=none, IA3V"), LACKS(a->slopes, "SLOPE"), LACKS(a->bias, "RELATIVE"),
         LACKS(a->bucket_bias, "BUCKET"), LACKS(a->cache2, "POOL2"), LACKS(a->scales, "STEP"),
-        LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(split->tiles > 1, "PO=none, PM=none, PS=none, DONE"));
+        LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->sinks, "SINK"),
+        LACKS(split->tiles > 1, "PO=none, PM=none, PS=none, DONE"));
 }
 
 // What runs before it: where several tiles count who has arrived; where values are looked at.
@@ -350,7 +353,7 @@ static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
     // clang-format off
     static const int after[] = { // in the kernel's order
         Q_BIAS, K_BIAS, V_BIAS, QKV_SCALES, OUT_SCALE, FINISHED, LENGTHS, PREFIX, POSITIONS, TASKS, KEY_FACTORS, VALUE_FACTORS,
-        SLOPES, BIAS, BUCKETS, TABLE, CACHE, CACHE2, SCALES, PROMPTS, SOURCES, RESULT
+        SLOPES, BIAS, BUCKETS, TABLE, CACHE, CACHE2, SCALES, PROMPTS, SOURCES, SINKS, RESULT
     };
     // clang-format on
     Call *const call = &step->call;

@@ -2,28 +2,26 @@
 // deepseek.c - the operators of kiln/ops/deepseek.h over kernels/topk and kernels/mla/prefill.tile.
 #include "kiln/ops/deepseek.h"
 #include "kiln/ops/mla.h"
-#include "ops/call.h"
+#include "ops/deepseek_call.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 enum {
-    HEADS_MAX = 128,      // of the indexer
     INDEX_SIZE_MAX = 256, // of one
     TOPK_MAX = 16384,
     ROWS_STEP = 16, // queries at a time are a multiple, so that what begins with one of them is aligned
-    ROWS_LEAST = 512,
 };
 
 // ---- what the calls share
 
-static kiln_status check_indexer(const Call *call)
+kiln_status indexer_heads(const Call *call)
 {
     const int64_t heads = call_extent(call, "HI"), size = call_extent(call, "DI");
-    if (heads < 8 || heads > HEADS_MAX || heads % 8 != 0)
+    if (heads < 8 || heads > INDEXER_HEADS_MAX || heads % 8 != 0)
         return call_fail(call, KILN_UNSUPPORTED,
                          "the indexer has %" PRId64 " heads (of '%s'), expected a multiple of 8 up to %d", heads,
-                         call_source(call, "HI"), HEADS_MAX);
+                         call_source(call, "HI"), INDEXER_HEADS_MAX);
     return size >= 32 && size <= INDEX_SIZE_MAX && size % 32 == 0
                ? KILN_OK
                : call_fail(call, KILN_UNSUPPORTED,
@@ -31,11 +29,21 @@ static kiln_status check_indexer(const Call *call)
                            call_source(call, "DI"), size, INDEX_SIZE_MAX);
 }
 
-static kiln_status check_topk(const Call *call, int64_t topk)
+kiln_status indexer_topk(const Call *call, int64_t topk)
 {
     return topk >= 1 && topk <= TOPK_MAX ? KILN_OK
                                          : call_fail(call, topk < 1 ? KILN_BAD_SHAPE : KILN_UNSUPPORTED,
                                                      "'topk' is %" PRId64 ", expected 1 to %d", topk, TOPK_MAX);
+}
+
+kiln_status indexer_keys(const Call *call, const double *given, double *scale)
+{
+    const int64_t D = call_extent(call, "D");
+    return D == KILN_MLA_KEY || D == KILN_MLA_VALUE
+               ? call_scale(call, given, 1 / sqrt((double)D), scale)
+               : call_fail(call, KILN_UNSUPPORTED,
+                           "the key size (dimension 2 of 'q') is %" PRId64 ", expected %d or %d", D, KILN_MLA_KEY,
+                           KILN_MLA_VALUE);
 }
 
 // ---- logits
@@ -57,7 +65,7 @@ kiln_status kiln_indexer_logits(kiln_ops *ops, kiln_stream *stream, const kiln_i
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_indexer(&call);
+    if (!status) status = indexer_heads(&call);
     if (!status)
         status = call_kernel(&call, "topk/indexer.tile", "indexer_logits", "H=%d, D=%d, CLEAN=%s%-s%-s",
                              (int)call_extent(&call, "HI"), (int)call_extent(&call, "DI"), yes(!a->windows_alone),
@@ -80,9 +88,10 @@ kiln_status kiln_indexer_scores(kiln_ops *ops, kiln_stream *stream, const kiln_i
     };
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_indexer(&call);
+    if (!status) status = indexer_heads(&call);
     if (status) return status;
-    const int heads = (int)call_extent(&call, "HI"), queries = call_extent(&call, "S") > 1 ? HEADS_MAX / heads : 1;
+    const int heads = (int)call_extent(&call, "HI"),
+              queries = call_extent(&call, "S") > 1 ? INDEXER_HEADS_MAX / heads : 1;
     status = call_kernel(&call, "topk/indexer.tile", "indexer_scores", "H=%d, D=%d, BQ=%d", heads,
                          (int)call_extent(&call, "DI"), queries);
     return status ? status : call_run(&call, stream, NULL, 0);
@@ -115,7 +124,7 @@ kiln_status kiln_topk_select(kiln_ops *ops, kiln_stream *stream, const kiln_topk
                            { IN_OPTIONAL, "ends", a->ends, 1 << KILN_I32, "END[S]" },
                            { OUT, "indices", a->indices, 1 << KILN_I32, "INDEX[S][topk]" } };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_topk(&call, call_extent(&call, "topk"));
+    if (!status) status = indexer_topk(&call, call_extent(&call, "topk"));
     if (!status)
         status = call_kernel(&call, "topk/select.tile", "topk_select", "K=%d%-s%-s", (int)call_extent(&call, "topk"),
                              LACKS(a->starts, "START"), LACKS(a->ends, "END"));
@@ -136,24 +145,21 @@ typedef struct Indexed {
     kiln_kernel *indexer, *select, *attention;
 } Indexed;
 
-static size_t aligned(int64_t words) { return ((size_t)words * 4 + 255) & ~(size_t)255; }
-
 static kiln_status choose_rows(Indexed *x, const kiln_indexed_attention_args *a)
 {
-    enum { LOGITS = 128 << 20 };
     const int64_t S = call_extent(&x->call, "S"), keys = call_extent(&x->call, "SKV");
     if (a->rows < 0)
         return call_fail(&x->call, KILN_BAD_ARGUMENT,
                          "'rows' is %" PRId64 ", expected queries at a time, or 0 for a number that fills the device",
                          a->rows);
     x->pitch = (keys + 3) / 4 * 4;
-    const int64_t fit = x->pitch ? LOGITS / 4 / x->pitch : S, wanted = a->rows            ? a->rows
-                                                                       : fit > ROWS_LEAST ? fit
-                                                                                          : ROWS_LEAST;
+    const int64_t fit = x->pitch ? INDEXER_LOGITS / 4 / x->pitch : S, wanted = a->rows              ? a->rows
+                                                                               : fit > INDEXER_ROWS ? fit
+                                                                                                    : INDEXER_ROWS;
     x->rows = wanted < S ? (wanted + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP : S;
     if (x->rows > S) x->rows = S;
-    x->logits_bytes = aligned(x->rows * x->pitch);
-    x->bytes = x->logits_bytes + (a->indices ? 0 : aligned(x->rows * a->topk));
+    x->logits_bytes = plan_room(x->rows * x->pitch);
+    x->bytes = x->logits_bytes + (a->indices ? 0 : plan_room(x->rows * a->topk));
     return KILN_OK;
 }
 
@@ -179,16 +185,12 @@ static kiln_status check_indexed(Indexed *x, const kiln_indexed_attention_args *
     };
     // clang-format on
     call_bind(call, "topk", a->topk, "topk");
-    kiln_status status = check_topk(call, a->topk);
+    kiln_status status = indexer_topk(call, a->topk);
     if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_indexer(call);
+    if (!status) status = indexer_heads(call);
     if (status) return status;
-    const int64_t D = call_extent(call, "D");
-    if (D != KILN_MLA_KEY && D != KILN_MLA_VALUE)
-        return call_fail(call, KILN_UNSUPPORTED, "the key size (dimension 2 of 'q') is %" PRId64 ", expected %d or %d",
-                         D, KILN_MLA_KEY, KILN_MLA_VALUE);
     x->topk = a->topk;
-    status = call_scale(call, a->scale, 1 / sqrt((double)D), &x->scale);
+    status = indexer_keys(call, a->scale, &x->scale);
     return status ? status : choose_rows(x, a);
 }
 

@@ -122,13 +122,13 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
     const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
     const kiln_status status = call_kernel(
         call, "gemm/any.tile", "gemm",
-        "T=%s, U=%s, TC=%s, TA=%s, TB=%s, PREC=%d, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s, PA=%s, PB=%s"
-        "%-s%-s%-s%-s%-s%-s%-s",
+        "T=%s, U=%s, TC=%s, TA=%s, TB=%s, PREC=%d, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s, PA=%s, PB=%s, "
+        "WHOLE=%s%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(g->a->type), kiln_type_name(g->b->type), kiln_type_name(g->c->type), yes(g->transpose_a),
         yes(g->transpose_b), (int)g->precision, (int)g->activation, choice.rows, choice.columns, choice.depth,
-        choice.stages, yes(shape.n % 8 == 0), yes(choice.turned), yes(pad_a), yes(pad_b), LACKS(g->up, "UP"),
-        LACKS(g->a_scales, "SA"), LACKS(g->b_scales, "SB"), LACKS(g->up_scales, "UPS"), LACKS(g->bias, "BIAS"),
-        LACKS(g->up_bias, "UPB"), LACKS(g->residual, "RES"));
+        choice.stages, yes(shape.n % 8 == 0), yes(choice.turned), yes(pad_a), yes(pad_b), yes(shape.on_cpu),
+        LACKS(g->up, "UP"), LACKS(g->a_scales, "SA"), LACKS(g->b_scales, "SB"), LACKS(g->up_scales, "UPS"),
+        LACKS(g->bias, "BIAS"), LACKS(g->up_bias, "UPB"), LACKS(g->residual, "RES"));
     call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     call_add(call, KILN_INT(shape.processors));
     call_add(call, KILN_INT(choice.parts));

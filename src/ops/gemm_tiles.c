@@ -11,6 +11,7 @@
 #include "base/arena.h"
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
+enum { FEW_ON_CPU = 16, STEP_ON_CPU = 512, ROW_ON_CPU = 4096 };
 
 typedef struct Tile {
     int rows, columns, steps, stages; // steps: of STEP_BYTES along K, in one
@@ -139,11 +140,36 @@ static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
     }
 }
 
+// A host reads B where it lies for up to 16 rows, in steps along K that are whole rows where these are a few pages,
+// because its fetching ahead follows long rows best. More rows share what is packed for them: the more the better, as
+// long as tiles are in the second-level cache, and there are some for each processor.
+static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
+{
+    if (s->m > FEW_ON_CPU) {
+        const int depth = is_wide               ? 128
+                          : s->type == KILN_F16 ? 256
+                          : s->type == KILN_I8  ? 1024
+                                                : 512; // f16 is packed as f32
+        GemmChoice many = { 256, 256, depth, 4, false, 1, 0 };
+        while (many.rows / 2 >= s->m) many.rows /= 2;
+        while (many.columns > 64 &&
+               s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
+                   2 * s->processors)
+            many.columns /= 2;
+        return many;
+    }
+    GemmChoice few = { 1, 64, STEP_ON_CPU, 4, false, 1, 0 };
+    while (few.rows < s->m) few.rows *= 2;
+    for (int depth = STEP_ON_CPU; depth <= ROW_ON_CPU; depth += STEP_ON_CPU)
+        if (s->k % depth == 0) few.depth = depth;
+    return few;
+}
+
 GemmChoice gemm_choose(const GemmShape *shape)
 {
     GemmChoice best = { 0 };
     const bool is_wide = kiln_type_bits(shape->type) > 16 && shape->precision != KILN_PRECISION_TF32;
-    if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, false, 1, 0 };
+    if (shape->on_cpu) return choose_on_cpu(shape, is_wide);
     GemmShape whole = *shape; // of a pair: one product of twice the columns
     if (shape->paired) whole.n *= 2;
     const Tile *const table = is_wide ? wide : narrow;

@@ -7,7 +7,6 @@
 #include <math.h>
 
 enum {
-    PLAN_ALIGNMENT = 256,
     COUNT_MAX = 1 << 24, // of everything in a shape
     TILE_ROWS = 64,      // query rows of an instance on a GPU
     TILE_ROWS_CPU = 16,
@@ -83,15 +82,10 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
 
 // ---- plans
 
-static size_t aligned(int64_t words)
-{
-    return ((size_t)words * 4 + PLAN_ALIGNMENT - 1) & ~(size_t)(PLAN_ALIGNMENT - 1);
-}
-
 // The memory of a plan: parts, firsts, and what lists count for in a sparse one.
 static size_t plan_bytes(const kiln_mla_shape *s)
 {
-    return aligned(s->partitions * 8) + aligned(s->batch + 1) + (s->topk ? aligned(s->batch) : 0);
+    return plan_room(s->partitions * 8) + plan_room(s->batch + 1) + (s->topk ? plan_room(s->batch) : 0);
 }
 
 // What kiln_mla_plan holds. The device's part: parts i32 [partitions][8], firsts i32 [batch + 1], the splits of the requests
@@ -104,14 +98,6 @@ typedef struct Plan {
 } Plan;
 static_assert(sizeof(Plan) <= sizeof(kiln_mla_plan), "a plan has room for it");
 
-static uint64_t mark_of(const Plan *plan)
-{
-    uint64_t words[sizeof *plan / 8], mark = UINT64_C(0x4b696c6e506c616e);
-    memcpy(words, plan, sizeof words);
-    for (int i = 1; i < COUNT(words); i++) mark = (mark ^ words[i]) * UINT64_C(0x100000001b3);
-    return mark;
-}
-
 static kiln_tensor parts_of(const Plan *plan)
 {
     return kiln_tensor_of(plan->device, plan->memory, KILN_I32, 2, (int64_t[]){ plan->shape.partitions, 8 });
@@ -119,28 +105,28 @@ static kiln_tensor parts_of(const Plan *plan)
 
 static kiln_tensor firsts_of(const Plan *plan)
 {
-    return kiln_tensor_of(plan->device, plan->memory + aligned(plan->shape.partitions * 8), KILN_I32, 1,
+    return kiln_tensor_of(plan->device, plan->memory + plan_room(plan->shape.partitions * 8), KILN_I32, 1,
                           (int64_t[]){ plan->shape.batch + 1 });
 }
 
 static kiln_tensor counts_of(const Plan *plan)
 {
     return kiln_tensor_of(plan->device,
-                          plan->memory + aligned(plan->shape.partitions * 8) + aligned(plan->shape.batch + 1), KILN_I32,
-                          1, (int64_t[]){ plan->shape.batch });
+                          plan->memory + plan_room(plan->shape.partitions * 8) + plan_room(plan->shape.batch + 1),
+                          KILN_I32, 1, (int64_t[]){ plan->shape.batch });
 }
 
 // A plan that was made here; false: it is none.
 static bool open_plan(const kiln_mla_plan *given, Plan *plan)
 {
     memcpy(plan, given, sizeof *plan);
-    return plan->mark == mark_of(plan);
+    return plan->mark == plan_mark(plan, sizeof *plan);
 }
 
 static void close_plan(Plan *plan, kiln_mla_plan *to)
 {
     *to = (kiln_mla_plan){ 0 };
-    plan->mark = mark_of(plan);
+    plan->mark = plan_mark(plan, sizeof *plan);
     memcpy(to, plan, sizeof *plan);
 }
 
@@ -189,7 +175,7 @@ kiln_status kiln_mla_workspace_size(kiln_ops *ops, const kiln_mla_shape *given, 
                          " heads, which is more than memory can hold",
                          shape.batch + shape.partitions, shape.queries, shape.query_heads);
     const int64_t rows = rows_of_a_head * shape.query_heads;
-    *bytes = aligned(rows * KILN_MLA_VALUE) + aligned(rows);
+    *bytes = plan_room(rows * KILN_MLA_VALUE) + plan_room(rows);
     return KILN_OK;
 }
 

@@ -9,6 +9,7 @@
 
 enum {
     NORM_LONGEST = 16384,     // elements of a row, which registers hold
+    GATED_LONGEST = 8192,     // of a gated norm, whose gradient holds more of them
     HADAMARD_LONGEST = 32768, // in shared memory
     FEW = 64,                 // elements of a line of a filter that one step multiplies
 };
@@ -30,6 +31,13 @@ static kiln_status check_least(const Call *call, const char *letter, const char 
 static kiln_status check_all(Call *call, const Want *wants, int n) { return call_check(call, wants, n, NULL, NULL, 0); }
 
 // ---- norms
+
+static kiln_status check_eps(const Call *call, double eps)
+{
+    return eps >= 0 && !isinf((float)eps)
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'eps' is %g, expected a finite number of at least 0", eps);
+}
 
 static kiln_status check_norm(Call *call, const kiln_norm_args *a)
 {
@@ -55,9 +63,7 @@ static kiln_status check_norm(Call *call, const kiln_norm_args *a)
     if (is_narrow != (a->out_scale != NULL))
         return call_fail(call, KILN_BAD_ARGUMENT, "'out_scale' is %s, but 'out' is a tensor of %s",
                          a->out_scale ? "not null" : "null", kiln_type_name(a->out->type));
-    return a->eps >= 0 && !isinf((float)a->eps)
-               ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'eps' is %g, expected a finite number of at least 0", a->eps);
+    return check_eps(call, a->eps);
 }
 
 static int width_of(int64_t n)
@@ -90,6 +96,98 @@ kiln_status kiln_rms_norm(kiln_ops *ops, kiln_stream *stream, const kiln_norm_ar
 kiln_status kiln_layer_norm(kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *args)
 {
     return norm("kiln_layer_norm", ops, stream, args, true);
+}
+
+// A weight of all groups is one of as many rows as there are: one.
+static const kiln_tensor *rows_of_weight(Call *call, const kiln_tensor *weight)
+{
+    return call_with_batch(call, weight, 2);
+}
+
+static const char *weight_shape(const kiln_tensor *weight) { return weight && weight->rank == 2 ? "[G][N]" : "[1][N]"; }
+
+static int least_width(int64_t n)
+{
+    int width = 64;
+    while (width < n) width *= 2;
+    return width;
+}
+
+static kiln_status check_gated(const Call *call, const kiln_tensor *x, double eps)
+{
+    const int longest = x->type == KILN_F32 ? GATED_LONGEST / 2 : GATED_LONGEST;
+    const kiln_status status = check_least(call, "N", "x");
+    if (status) return status;
+    if (call_extent(call, "N") > longest)
+        return call_fail(call, KILN_UNSUPPORTED, "'x' has groups of N = %" PRId64 " elements, expected at most %d",
+                         call_extent(call, "N"), longest);
+    return check_eps(call, eps);
+}
+
+kiln_status kiln_gated_norm(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_gated_norm", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][G][N]" },
+                           { IN_OPTIONAL, "z", a->z, 0, "Z[M][G][N]" },
+                           { IN_OPTIONAL, "weight", rows_of_weight(&call, a->weight), 0, weight_shape(a->weight) },
+                           { OUT, "out", a->out, 0, "Y[M][G][N]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_gated(&call, a->x, a->eps);
+    if (!status)
+        status = call_kernel(&call, "norm/gated.tile", "gated_norm", "T=%s, WIDTH=%d, FIRST=%s, SIGMOID=%s%s%s",
+                             kiln_type_name(a->x->type), least_width(call_extent(&call, "N")), yes(a->gate_first),
+                             yes(a->sigmoid), LACKS(a->z, "Z"), LACKS(a->weight, "W"));
+    if (status) return status;
+    call_add(&call, KILN_FLOAT(a->eps));
+    return call_run(&call, stream, NULL, 0);
+}
+
+static kiln_status prepare_gated_backward(Call *call, const kiln_gated_norm_backward_args *a)
+{
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "x",         a->x,                             TYPES_FLOAT, "X[M][G][N]" },
+        { IN_OPTIONAL,  "z",         a->z,                             0,           "Z[M][G][N]" },
+        { IN_OPTIONAL,  "weight",    rows_of_weight(call, a->weight),  0,           weight_shape(a->weight) },
+        { IN,           "dout",      a->dout,                          0,           "dY[M][G][N]" },
+        { IN_OPTIONAL,  "dresidual", a->dresidual,                     0,           "dRes[M][G][N]" },
+        { OUT,          "dx",        a->dx,                            0,           "dX[M][G][N]" },
+        { OUT_OPTIONAL, "dz",        a->dz,                            0,           "dZ[M][G][N]" },
+        { OUT_OPTIONAL, "dweight",   rows_of_weight(call, a->dweight), 0,           weight_shape(a->weight) },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status && a->dz && !a->z) status = call_fail(call, KILN_BAD_ARGUMENT, "'z' is null, but 'dz' is not");
+    if (!status && a->dweight && !a->weight)
+        status = call_fail(call, KILN_BAD_ARGUMENT, "'weight' is null, but 'dweight' is not");
+    if (!status) status = check_gated(call, a->x, a->eps);
+    if (!status)
+        status = call_kernel(call, "norm/gated.tile", "gated_norm_gradients",
+                             "T=%s, WIDTH=%d, FIRST=%s, SIGMOID=%s%s%s%s%s%s", kiln_type_name(a->x->type),
+                             least_width(call_extent(call, "N")), yes(a->gate_first), yes(a->sigmoid), LACKS(a->z, "Z"),
+                             LACKS(a->weight, "W"), LACKS(a->dresidual, "dRes"), LACKS(a->dz, "dZ"),
+                             LACKS(a->dweight, "dW"));
+    if (!status) call_add(call, KILN_FLOAT(a->eps));
+    return status;
+}
+
+kiln_status kiln_gated_norm_backward_workspace_size(kiln_ops *ops, const kiln_gated_norm_backward_args *a,
+                                                    size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, "kiln_gated_norm_backward_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare_gated_backward(&call, a);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_gated_norm_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_backward_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_gated_norm_backward", ops, a, sizeof *a);
+    if (!status) status = prepare_gated_backward(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
 // ---- rotary embedding

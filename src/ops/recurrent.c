@@ -224,7 +224,7 @@ kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const
 
 // ---- Mamba-2
 
-enum { MAMBA2_OFFSETS = 7 };
+enum { MAMBA2_OFFSETS = 8 };
 
 static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
 {
@@ -239,24 +239,28 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
         { IN,           "c",              a->c,              0,              "C[B][S][G][N]" },
         { IN_OPTIONAL,  "skip",           a->skip,           1 << KILN_F32,  "[H]" },
         { IN_OPTIONAL,  "dt_bias",        a->dt_bias,        1 << KILN_F32,  "[H]" },
+        { IN_OPTIONAL,  "z",              a->z,              0,              "Z[B][S][H][P]" },
         { IN_OPTIONAL,  "offsets",        a->offsets,        1 << KILN_I32,  "[E + 1]" },
         { IN_OPTIONAL,  "initial_states", a->initial_states, states.initial, shape },
         { OUT,          "out",            a->out,            0,              "Y[B][S][H][P]" },
+        { OUT_OPTIONAL, "ungated",        a->ungated,        0,              "Raw[B][S][H][P]" },
         { OUT_OPTIONAL, "final_states",   a->final_states,   states.final,   shape },
     };
     // clang-format on
-    static_assert(MAMBA2_OFFSETS == 7, "its place in the table");
+    static_assert(MAMBA2_OFFSETS == 8, "its place in the table");
     bind_batch(call, a->offsets);
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_size(call, "N", SIZE_STEP);
     if (!status) status = check_groups(call, "G", "x", "b");
     if (!status) status = check_state(call, a->x);
+    if (!status && a->ungated && !a->z)
+        status = call_fail(call, KILN_BAD_ARGUMENT, "'z' is null, but 'ungated' is not");
     if (status) return status;
     return call_kernel(call, "linear/mamba2.tile", "mamba2_forward",
-                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s%s", name_of(a->x), state_type(&states),
+                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s%s%s%s", name_of(a->x), state_type(&states),
                        (int)call_extent(call, "P"), (int)call_extent(call, "N"), group_of(call, "G"), yes(!a->plain_dt),
-                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->offsets, "Offset"),
-                       LACKS(a->initial_states, "Init"), LACKS(a->final_states, "Last"));
+                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->z, "Z"), LACKS(a->offsets, "Offset"),
+                       LACKS(a->initial_states, "Init"), LACKS(a->ungated, "Raw"), LACKS(a->final_states, "Last"));
 }
 
 kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *a, size_t *bytes)

@@ -85,7 +85,7 @@ kiln_status kiln_linear_attention_backward(kiln_ops *ops, kiln_stream *stream,
 
 // ---- Mamba-2
 
-enum { MAMBA2_OFFSETS = 7 };
+enum { MAMBA2_OFFSETS = 9 };
 
 static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a)
 {
@@ -103,9 +103,11 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a
         { IN,           "c",               a->c,               0,             "Cm[B][S][G][N]" },
         { IN_OPTIONAL,  "skip",            a->skip,            f32,           "[H]" },
         { IN_OPTIONAL,  "dt_bias",         a->dt_bias,         f32,           "[H]" },
+        { IN_OPTIONAL,  "z",               a->z,               0,             "Z[B][S][H][P]" },
+        { IN_OPTIONAL,  "ungated",         a->ungated,         0,             "Raw[B][S][H][P]" },
         { IN_OPTIONAL,  "offsets",         a->offsets,         1 << KILN_I32, "[E + 1]" },
         { IN_OPTIONAL,  "initial_states",  a->initial_states,  types,         shape },
-        { IN,           "dout",            a->dout,            0,             "dY[B][S][H][P]" },
+        { IN,           "dout",            a->dout,            0,             "dOut[B][S][H][P]" },
         { IN_OPTIONAL,  "dfinal_states",   a->dfinal_states,   types,         shape },
         { OUT,          "dx",              a->dx,              0,             "dU[B][S][H][P]" },
         { OUT,          "ddt",             a->ddt,             0,             "dDt[B][S][H]" },
@@ -114,10 +116,15 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a
         { OUT,          "dc",              a->dc,              0,             "dC[B][S][G][N]" },
         { OUT_OPTIONAL, "dskip",           a->dskip,           f32,           "[H]" },
         { OUT_OPTIONAL, "ddt_bias",        a->ddt_bias,        f32,           "[H]" },
+        { OUT_OPTIONAL, "dz",              a->dz,              0,             "dZ[B][S][H][P]" },
         { OUT_OPTIONAL, "dinitial_states", a->dinitial_states, types,         shape },
     };
     // clang-format on
-    static_assert(MAMBA2_OFFSETS == 7, "its place in the table");
+    static_assert(MAMBA2_OFFSETS == 9, "its place in the table");
+    if (!a->z != !a->ungated)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, and '%s' is not: a gated call leaves both",
+                         a->z ? "ungated" : "z", a->z ? "z" : "ungated");
+    if (a->dz && !a->z) return call_fail(call, KILN_BAD_ARGUMENT, "'z' is null, but 'dz' is not");
     bind_batch(call, a->offsets);
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_size(call, "N", SIZE_STEP);
@@ -125,11 +132,12 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a
     if (!status) status = check_state(call, a->x);
     if (status) return status;
     return call_kernel(call, "linear/mamba2_backward.tile", "mamba2_backward",
-                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s%s%s%s%s", name_of(a->x), state,
+                       "T=%s, TS=%s, P=%d, N=%d, G=%d, SOFTPLUS=%s%s%s%s%s%s%s%s%s%s%s%s", name_of(a->x), state,
                        (int)call_extent(call, "P"), (int)call_extent(call, "N"), group_of(call, "G"), yes(!a->plain_dt),
-                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->offsets, "Offset"),
-                       LACKS(a->initial_states, "Init"), LACKS(a->dfinal_states, "dLast"), LACKS(a->dskip, "dSkip"),
-                       LACKS(a->ddt_bias, "dBias"), LACKS(a->dinitial_states, "dInit"));
+                       LACKS(a->skip, "Skip"), LACKS(a->dt_bias, "Bias"), LACKS(a->z, "Z"), LACKS(a->ungated, "Raw"),
+                       LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "Init"), LACKS(a->dfinal_states, "dLast"),
+                       LACKS(a->dskip, "dSkip"), LACKS(a->ddt_bias, "dBias"), LACKS(a->dz, "dZ"),
+                       LACKS(a->dinitial_states, "dInit"));
 }
 
 kiln_status kiln_mamba2_backward_workspace_size(kiln_ops *ops, const kiln_mamba2_backward_args *a, size_t *bytes)

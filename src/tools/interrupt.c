@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// interrupt.c - Ctrl-C ends a long command with a summary of what it has done, and status 130.
+// interrupt.c - Ctrl-C ends a long command with a summary of what it has done, and status 130. So does its own limit (SIGALRM), with 142.
 //
 // The signal is blocked in all threads but one, which waits for it: so the summary is printed by ordinary code, whatever
 // the others are in. They print what belongs together, and count it, between output_hold and output_release.
@@ -47,6 +47,7 @@ void on_interrupt(void (*summary)(void *context), void *context)
     sigemptyset(&waiting.signals);
     add_signal(SIGINT);
     add_signal(SIGTERM);
+    add_signal(SIGALRM);
     pthread_sigmask(SIG_BLOCK, &waiting.signals, NULL);
     if (pthread_create(&thread, NULL, wait_for_signal, NULL) == 0) pthread_detach(thread);
     else // without a summary, then

@@ -44,6 +44,7 @@ static void versions_agree(void **state)
 // ---- sizes of argument structs
 
 static kiln_mla_plan plan;
+static kiln_paged_plan paged_plan;
 static size_t bytes;
 
 // `call`, of `args`: a struct of its size and one that says nothing get as far as what is missing; others are refused by name.
@@ -85,6 +86,7 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_CALL(kiln_attention_decode_args, kiln_attention_decode);
     CHECK_CALL(kiln_masked_decode_args, kiln_masked_decode);
     CHECK_CALL(kiln_paged_attention_args, kiln_paged_attention);
+    CHECK_SIZES(kiln_paged_plan_args, "kiln_paged_plan_make", kiln_paged_plan_make(ops, NULL, &args, &paged_plan));
     CHECK_CALL(kiln_paged_slots_args, kiln_paged_slots);
     CHECK_CALL(kiln_paged_append_args, kiln_paged_append);
     CHECK_CALL(kiln_block_sparse_args, kiln_block_sparse);
@@ -101,6 +103,7 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_WORKSPACE(kiln_attention_decode_args, kiln_attention_decode_workspace_size);
     CHECK_WORKSPACE(kiln_masked_decode_args, kiln_masked_decode_workspace_size);
     CHECK_WORKSPACE(kiln_paged_attention_args, kiln_paged_attention_workspace_size);
+    CHECK_WORKSPACE(kiln_paged_plan_args, kiln_paged_plan_size);
 }
 
 static void sizes_of_latent_arguments(void **state)
@@ -120,6 +123,9 @@ static void sizes_of_latent_arguments(void **state)
     CHECK_CALL(kiln_topk_select_args, kiln_topk_select);
     CHECK_CALL(kiln_indexed_attention_args, kiln_indexed_attention);
     CHECK_WORKSPACE(kiln_indexed_attention_args, kiln_indexed_attention_workspace_size);
+    CHECK_CALL(kiln_indexed_attention_paged_args, kiln_indexed_attention_paged);
+    CHECK_WORKSPACE(kiln_indexed_attention_paged_args, kiln_indexed_attention_paged_workspace_size);
+    CHECK_CALL(kiln_index_append_args, kiln_index_append);
     CHECK_WORKSPACE(kiln_mla_decode_contiguous_args, kiln_mla_decode_contiguous_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_args, kiln_mla_decode_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse_workspace_size);
@@ -135,6 +141,9 @@ static void sizes_of_small_operators_arguments(void **state)
 {
     CHECK_CALL(kiln_norm_args, kiln_rms_norm);
     CHECK_CALL(kiln_norm_args, kiln_layer_norm);
+    CHECK_CALL(kiln_gated_norm_args, kiln_gated_norm);
+    CHECK_CALL(kiln_gated_norm_backward_args, kiln_gated_norm_backward);
+    CHECK_WORKSPACE(kiln_gated_norm_backward_args, kiln_gated_norm_backward_workspace_size);
     CHECK_CALL(kiln_rotary_embedding_args, kiln_rotary_embedding);
     CHECK_CALL(kiln_activate_args, kiln_activate);
     CHECK_CALL(kiln_activate_backward_args, kiln_activate_backward);
@@ -153,6 +162,9 @@ static void sizes_of_recurrent_arguments(void **state)
     CHECK_CALL(kiln_gdn_args, kiln_gdn_forward);
     CHECK_CALL(kiln_gdn_step_args, kiln_gdn_step);
     CHECK_CALL(kiln_gdn_backward_args, kiln_gdn_backward);
+    CHECK_CALL(kiln_gdn_gates_args, kiln_gdn_gates);
+    CHECK_CALL(kiln_gdn_gates_backward_args, kiln_gdn_gates_backward);
+    CHECK_WORKSPACE(kiln_gdn_gates_backward_args, kiln_gdn_gates_backward_workspace_size);
     CHECK_CALL(kiln_linear_attention_args, kiln_linear_attention_forward);
     CHECK_CALL(kiln_linear_attention_step_args, kiln_linear_attention_step);
     CHECK_CALL(kiln_mamba2_args, kiln_mamba2_forward);

@@ -37,7 +37,7 @@ TABLE
 
 # ---- an archive made on this machine for that one
 cat >arm.list <<END
-attention/decode.tile flash_decode T=bf16, D=64, DV=64, G=2, BN=128, Mask=none, LENGTH=none, LSE=none
+attention/decode.tile flash_decode T=bf16, D=64, DV=64, G=2, BN=128, Mask=none, LENGTH=none, SINK=none, LSE=none
 $source/kernels/gemm/gemm.tile gemm_nt as gemm T=bf16, BM=32, BN=32, BK=32
 END
 "$kiln" build --emit=archive --isa=neon,sve256_bf16 --name=arm --output=gen arm.list >files

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention_sink_test.c - sinks and capped scores in the forward calls, against the kernel's reference; the gradients of sinks, and
-// of windows, against finite differences of the forward call.
+// attention_sink_test.c - sinks and capped scores in the forward and decoding calls, against the kernels' references; the gradients
+// of sinks, of windows and of capped scores against finite differences of the forward call.
 #include "kiln/ops/attention.h"
 #include "support.h"
 
@@ -128,6 +128,7 @@ static void decoding_with_capped_scores(void **state)
     seed(5);
     Array *const q = random_array(ARRAY(KILN_BF16, 2, 4, 64)), *const k = random_array(ARRAY(KILN_BF16, 2, 200, 2, 64)),
                  *const v = random_array(ARRAY(KILN_BF16, 2, 200, 2, 64)), *const out = ARRAY(KILN_BF16, 2, 4, 64);
+    Array *const sinks = random_array(ARRAY(KILN_F32, 4)), *const lse = ARRAY(KILN_F32, 2, 4);
     kiln_attention_decode_args a = {
         .q = &q->tensor, .k = &k->tensor, .v = &v->tensor, .out = &out->tensor, .softcap = 0.3
     };
@@ -141,15 +142,32 @@ static void decoding_with_capped_scores(void **state)
                               KILN_TENSOR(host_copy(v)),
                               KILN_NONE,
                               KILN_NONE,
+                              KILN_NONE,
                               KILN_TENSOR(expected),
                               KILN_NONE,
                               KILN_INT(1),
                               KILN_FLOAT(0.125) };
     run_reference("attention/decode.tile", "flash_decode",
-                  "T=f32, D=64, G=2, CAP=0.3, Mask=none, LENGTH=none, LSE=none", args, 9);
+                  "T=f32, D=64, G=2, CAP=0.3, Mask=none, LENGTH=none, SINK=none, LSE=none", args, 10);
     array_fetch(out);
     assert_close("out", out, numbers(expected), (Tolerance){ 1e-3, 8.01 / 128, 7e-6 });
     REFUSED(kiln_attention_decode(ops, NULL, &a), a, a.softcap = NAN, KILN_BAD_ARGUMENT, "'softcap' is");
+    REFUSED(kiln_attention_decode(ops, NULL, &a), a, a.sinks = a.q, KILN_BAD_TYPE, "'sinks' is a tensor of bf16");
+    a.sinks = &sinks->tensor, a.lse = &lse->tensor, a.softcap = 0, a.splits = 3;
+    assert_ok(kiln_attention_decode_workspace_size(ops, &a, &a.workspace_bytes));
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    assert_ok(kiln_attention_decode(ops, NULL, &a));
+    assert_ok(kiln_stream_wait(device, NULL));
+    const kiln_tensor *const sums = host_result(lse);
+    kiln_arg with_sinks[10];
+    memcpy(with_sinks, args, sizeof args);
+    with_sinks[5] = KILN_TENSOR(host_copy(sinks));
+    with_sinks[7] = KILN_TENSOR(sums);
+    run_reference("attention/decode.tile", "flash_decode", "T=f32, D=64, G=2, Mask=none, LENGTH=none", with_sinks, 10);
+    array_fetch(out);
+    assert_close("out", out, numbers(expected), (Tolerance){ 1e-3, 8.01 / 128, 7e-6 });
+    array_fetch(lse);
+    assert_close("lse", lse, numbers(sums), (Tolerance){ 1e-5, 2.01 / 65536, 1e-7 });
 }
 
 // ---- gradients
@@ -160,14 +178,16 @@ enum { TQ = 100, TK = 150, H = 4, HKV = 2, D = 64 };
 typedef struct Training {
     bool packed;
     int window;
+    double softcap;
+    bool without_sinks;
     Array *q, *k, *v, *sinks, *out, *lse, *dout, *dq, *dk, *dv, *dsinks;
     Array *q_offsets, *k_offsets;
 } Training;
 
-static Training make_training(bool packed, int window)
+static Training make_training(bool packed, int window, double softcap)
 {
     seed(packed ? 3 : 4);
-    Training t = { .packed = packed, .window = window };
+    Training t = { .packed = packed, .window = window, .softcap = softcap };
     t.q = packed ? ARRAY(KILN_F32, TQ, H, D) : ARRAY(KILN_F32, 1, TQ, H, D);
     t.k = packed ? ARRAY(KILN_F32, TK, HKV, D) : ARRAY(KILN_F32, 1, TK, HKV, D);
     t.v = packed ? ARRAY(KILN_F32, TK, HKV, D) : ARRAY(KILN_F32, 1, TK, HKV, D);
@@ -186,6 +206,7 @@ static Training make_training(bool packed, int window)
 
 static double loss_of(const Training *t)
 {
+    const kiln_tensor *const sinks = t->without_sinks ? NULL : &t->sinks->tensor;
     if (t->packed)
         assert_ok(kiln_attention_forward_varlen(ops, NULL,
                                                 &(kiln_attention_varlen_args){ .q = &t->q->tensor,
@@ -198,7 +219,8 @@ static double loss_of(const Training *t)
                                                                                .lse = &t->lse->tensor,
                                                                                .causal = true,
                                                                                .window = t->window,
-                                                                               .sinks = &t->sinks->tensor }));
+                                                                               .sinks = sinks,
+                                                                               .softcap = t->softcap }));
     else
         assert_ok(kiln_attention_forward(ops, NULL,
                                          &(kiln_attention_args){ .q = &t->q->tensor,
@@ -208,7 +230,8 @@ static double loss_of(const Training *t)
                                                                  .lse = &t->lse->tensor,
                                                                  .causal = true,
                                                                  .window = t->window,
-                                                                 .sinks = &t->sinks->tensor }));
+                                                                 .sinks = sinks,
+                                                                 .softcap = t->softcap }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(t->out);
     double loss = 0;
@@ -230,8 +253,9 @@ static void run_backward(const Training *t, bool deterministic)
                                        .causal = true,
                                        .deterministic = deterministic,
                                        .window = t->window,
-                                       .sinks = &t->sinks->tensor,
-                                       .dsinks = &t->dsinks->tensor };
+                                       .sinks = t->without_sinks ? NULL : &t->sinks->tensor,
+                                       .dsinks = t->without_sinks ? NULL : &t->dsinks->tensor,
+                                       .softcap = t->softcap };
     kiln_attention_backward_varlen_args p = { .q = a.q,
                                               .k = a.k,
                                               .v = a.v,
@@ -249,7 +273,8 @@ static void run_backward(const Training *t, bool deterministic)
                                               .max_queries = TQ,
                                               .window = t->window,
                                               .sinks = a.sinks,
-                                              .dsinks = a.dsinks };
+                                              .dsinks = a.dsinks,
+                                              .softcap = a.softcap };
     size_t bytes;
     if (t->packed) assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &p, &bytes));
     else assert_ok(kiln_attention_backward_workspace_size(ops, &a, &bytes));
@@ -258,6 +283,10 @@ static void run_backward(const Training *t, bool deterministic)
     if (t->packed) assert_ok(kiln_attention_backward_varlen(ops, NULL, &p));
     else assert_ok(kiln_attention_backward(ops, NULL, &a));
     assert_ok(kiln_stream_wait(device, NULL));
+    if (t->packed)
+        REFUSED(kiln_attention_backward_varlen(ops, NULL, &p), p, p.softcap = -2, KILN_BAD_ARGUMENT, "'softcap' is -2");
+    else REFUSED(kiln_attention_backward(ops, NULL, &a), a, a.softcap = NAN, KILN_BAD_ARGUMENT, "'softcap' is");
+    if (t->without_sinks) return;
     if (t->packed)
         REFUSED(kiln_attention_backward_varlen(ops, NULL, &p), p, p.dsinks = NULL, KILN_BAD_ARGUMENT,
                 "kiln_attention_backward_varlen: 'sinks' is given, but 'dsinks' is null");
@@ -287,9 +316,9 @@ static void expect_differences(const char *name, const Training *t, Array *x, Ar
     }
 }
 
-static void gradients(bool packed, int window)
+static void gradients(bool packed, int window, double softcap)
 {
-    const Training t = make_training(packed, window);
+    const Training t = make_training(packed, window, softcap);
     loss_of(&t);
     run_backward(&t, false);
     array_fetch(t.dsinks);
@@ -304,9 +333,24 @@ static void gradients(bool packed, int window)
     expect_differences("v", &t, t.v, t.dv, 6);
 }
 
-static void gradients_of_sinks(void **state) { gradients(false, 0); }
-static void gradients_of_sinks_and_windows(void **state) { gradients(false, 37); }
-static void packed_gradients_of_sinks(void **state) { gradients(true, 37); }
+static void gradients_of_sinks(void **state) { gradients(false, 0, 0); }
+static void gradients_of_sinks_and_windows(void **state) { gradients(false, 37, 0); }
+static void packed_gradients_of_sinks(void **state) { gradients(true, 37, 0); }
+static void gradients_of_capped_scores_with_sinks(void **state) { gradients(false, 37, 0.8); }
+
+// Without sinks: kernels of their own.
+static void gradients_of_capped_scores(void **state)
+{
+    for (int packed = 0; packed < 2; packed++) {
+        Training t = make_training(packed, 0, 0.8);
+        t.without_sinks = true;
+        loss_of(&t);
+        run_backward(&t, packed);
+        expect_differences("q", &t, t.q, t.dq, 3);
+        expect_differences("k", &t, t.k, t.dk, 3);
+        expect_differences("v", &t, t.v, t.dv, 3);
+    }
+}
 
 int main(void)
 {
@@ -317,6 +361,8 @@ int main(void)
         cmocka_unit_test_teardown(gradients_of_sinks, free_arrays),
         cmocka_unit_test_teardown(gradients_of_sinks_and_windows, free_arrays),
         cmocka_unit_test_teardown(packed_gradients_of_sinks, free_arrays),
+        cmocka_unit_test_teardown(gradients_of_capped_scores_with_sinks, free_arrays),
+        cmocka_unit_test_teardown(gradients_of_capped_scores, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

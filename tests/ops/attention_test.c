@@ -443,18 +443,19 @@ static void check_decode(Sizes s, bool masked, int64_t splits, const int *length
 
     const kiln_tensor *const o = host_result(out), *const l = host_result(lse);
     char bindings[96];
-    snprintf(bindings, sizeof bindings, "T=f32, D=%d, DV=%d, G=%d%s%s", s.size, s.value_size, s.heads / s.key_heads,
-             mask ? "" : ", Mask=none", length ? "" : ", LENGTH=none");
+    snprintf(bindings, sizeof bindings, "T=f32, D=%d, DV=%d, G=%d, SINK=none%s%s", s.size, s.value_size,
+             s.heads / s.key_heads, mask ? "" : ", Mask=none", length ? "" : ", LENGTH=none");
     const kiln_arg host[] = { KILN_TENSOR(host_copy(q)),
                               KILN_TENSOR(host_copy(k)),
                               KILN_TENSOR(host_copy(v)),
                               mask ? KILN_TENSOR(host_copy(mask)) : KILN_NONE,
                               length ? KILN_TENSOR(host_copy(length)) : KILN_NONE,
+                              KILN_NONE,
                               KILN_TENSOR(o),
                               KILN_TENSOR(l),
                               KILN_INT(1),
                               KILN_FLOAT(1 / sqrt(s.size)) };
-    run_reference("attention/decode.tile", "flash_decode", bindings, host, 9);
+    run_reference("attention/decode.tile", "flash_decode", bindings, host, 10);
     if (args.lse) {
         array_fetch(lse);
         assert_close("lse", lse, numbers(l), lse_tolerance);

@@ -146,6 +146,7 @@ static void optional_tensors(void **state)
     WRONG((s.args.sources = s.args.prompt_lengths = &s.ids), KILN_BAD_SHAPE,
           "'sources' has rank 1, expected 2: [R][positions]");
     WRONG(s.args.out_scale = &s.floats, KILN_BAD_SHAPE, "dimension 0 of 'out_scale' is 4, expected 1");
+    WRONG(s.args.sinks = &s.rows, KILN_BAD_TYPE, "'sinks' is a tensor of f16, expected f32");
     WRONG(s.args.cache2 = &s.rows, KILN_BAD_SHAPE, "'cache2' has rank 2, expected 4");
     WRONG((s.cache.type = KILN_I8, s.args.scales = &s.floats), KILN_BAD_SHAPE, "'scales' has rank 1, expected 3");
     WRONG(s.args.ring = ROOM + 1, KILN_BAD_ARGUMENT, "'ring' is 25, expected 1 to 24, the places of the table's pages");

@@ -23,6 +23,7 @@ enum {
     LOG = 1 << 15,
     PACKED = 1 << 16,
     AFTER_PREFIX = 1 << 17,
+    SINKS = 1 << 19,
     MOVED = 1 << 18, // tensors of i32 are aligned to 4 bytes alone, and have strides
 };
 
@@ -40,7 +41,7 @@ enum { ROWS = 8, NT = 3, L = 80, NB = 16 };
 typedef struct Tensors {
     Array *q, *k, *v, *cache, *table, *lengths, *out, *scales, *cache2, *bias_q, *bias_k, *bias_v, *qkv_scales, *tasks;
     Array *key_factors, *value_factors, *positions, *prefix, *slopes, *bias, *buckets, *finished, *sources, *prompts;
-    Array *out_scale;
+    Array *out_scale, *sinks;
     kiln_tensor moved_table, moved_lengths, moved_tasks, moved_positions, moved_prefix, moved_sources, moved_prompts;
 } Tensors;
 
@@ -150,6 +151,11 @@ static void make_options(const Case *c, Tensors *t)
         array_send(t->prompts), array_send(t->sources);
     }
     if (has(c, OUT_SCALE)) t->out_scale = FILLED(KILN_F32, 50, 50, 1);
+    if (has(c, SINKS)) {
+        t->sinks = FILLED(KILN_F32, -2, 3, c->heads);
+        set(t->sinks, 1, -INFINITY), set(t->sinks, c->heads - 1, 90);
+        array_send(t->sinks);
+    }
 }
 
 static Tensors make_tensors(const Case *c)
@@ -223,7 +229,8 @@ static kiln_masked_decode_args arguments(const Case *c, const Tensors *t)
                                       .beams = c->beams == 1 ? 0 : c->beams,
                                       .sources = maybe_moved(t->sources, &t->moved_sources),
                                       .prompt_lengths = maybe_moved(t->prompts, &t->moved_prompts),
-                                      .out_scale = tensor_or_null(t->out_scale) };
+                                      .out_scale = tensor_or_null(t->out_scale),
+                                      .sinks = tensor_or_null(t->sinks) };
 }
 
 // ---- the reference
@@ -265,6 +272,7 @@ static void print_bindings(const Case *c, const Tensors *t, char *text, size_t b
         { "STEP", t->scales },
         { "CONTEXT", t->prompts },
         { "SOURCE", t->sources },
+        { "SINK", t->sinks },
         { "PO", NULL },
         { "PM", NULL },
         { "PS", NULL },
@@ -314,6 +322,7 @@ static Expected expect(const Case *c, const Tensors *t)
                               e.scales ? KILN_TENSOR(e.scales) : KILN_NONE,
                               copy_or_none(t->prompts),
                               copy_or_none(t->sources),
+                              copy_or_none(t->sinks),
                               KILN_TENSOR(e.out),
                               KILN_NONE,
                               KILN_NONE,
@@ -494,14 +503,14 @@ static void beams(void **state)
 
 static void cross_attention(void **state)
 {
-    check((Case){ .with = CROSS | BIASES, .rotary = { .style = KILN_ROTARY_HALVES } });
+    check((Case){ .with = CROSS | BIASES | SINKS, .rotary = { .style = KILN_ROTARY_HALVES } });
     check((Case){ .with = CROSS, .cache = KILN_E4M3, .beams = 2, .splits = 1 });
 }
 
 static void everything_together(void **state)
 {
     check((Case){ .with = BIASES | QKV_SCALES | OUT_SCALE | FINISHED | PREFIX | POSITIONS | TASKS | SLOPES | BIAS |
-                          BUCKETS | SCALES | LOG | MOVED,
+                          BUCKETS | SCALES | LOG | MOVED | SINKS,
                   .type = KILN_BF16,
                   .projection = KILN_I8,
                   .cache = KILN_I8,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // graph_test.c - a decoding step captured in a CUDA graph: a replay plans and decodes for what it finds in device memory then.
 #include "kiln/ops/deepseek.h"
+#include "kiln/ops/paged.h"
 #include "support.h"
 
 #include <dlfcn.h>
@@ -220,9 +221,59 @@ static void sparse_attention_is_captured(void **state)
     close_capture(&c);
 }
 
+// Attention over a paged cache with a plan, which is made anew in each replay, for the lengths at that time.
+static void a_paged_plan_is_captured(void **state)
+{
+    enum { H = 4, D = 64 };
+    static const int some[B] = { 1, 64, 130 }, others[B] = { 200, 3, 255 };
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Capture c;
+    const Step step = make_step(); // its table and lengths
+    Array *const q = ARRAY(KILN_F16, B, H, D), *const k = ARRAY(KILN_F16, PAGES, SIZE, 1, D),
+                 *const v = ARRAY(KILN_F16, PAGES, SIZE, 1, D), *const out = ARRAY(KILN_F16, B, H, D);
+    fill_random(q, -1, 1), fill_random(k, -1, 1), fill_random(v, -1, 1);
+    send_lengths(&step, some);
+    kiln_paged_plan plan;
+    kiln_paged_plan_args batch = {
+        .lengths = &step.lengths->tensor, .rows = B, .heads = H, .key_heads = 1, .size = D, .causal = true, .parts = 3
+    };
+    assert_ok(kiln_paged_plan_size(ops, &batch, &batch.memory_bytes)); // builds what a capture may not build
+    batch.memory = bytes_new(batch.memory_bytes)->tensor.data;
+    assert_ok(kiln_paged_plan_make(ops, NULL, &batch, &plan));
+    kiln_paged_attention_args a = { .plan = &plan,
+                                    .q = &q->tensor,
+                                    .k = &k->tensor,
+                                    .v = &v->tensor,
+                                    .table = &step.table->tensor,
+                                    .lengths = &step.lengths->tensor,
+                                    .out = &out->tensor,
+                                    .causal = true };
+    assert_ok(kiln_paged_attention_workspace_size(ops, &a, &a.workspace_bytes));
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    assert_ok(kiln_stream_wait(device, NULL));
+    begin_capture(&c);
+    assert_ok(kiln_paged_plan_make(ops, c.stream, &batch, &plan));
+    assert_ok(kiln_paged_attention(ops, c.stream, &a));
+    end_capture(&c);
+    send_lengths(&step, others);
+    replay(&c);
+    array_fetch(out);
+    double *const replayed = values(out);
+    array_erase(out), array_send(out);
+    a.plan = NULL;
+    assert_ok(kiln_paged_attention_workspace_size(ops, &a, &a.workspace_bytes));
+    a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
+    assert_ok(kiln_paged_attention(ops, NULL, &a));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(out);
+    assert_close("out", out, replayed, (Tolerance){ 2e-3, 1e-2, 1e-6 });
+    close_capture(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(a_step_is_captured, free_arrays),
+                                        cmocka_unit_test_teardown(a_paged_plan_is_captured, free_arrays),
                                         cmocka_unit_test_teardown(sparse_attention_is_captured, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

@@ -178,6 +178,60 @@ static void options_and_strides(void **state)
     compare(&b, &t, &a, (const Array *[]){ slopes, sinks, NULL, NULL });
 }
 
+// ---- plans
+
+// The plan for calls of these arguments.
+static kiln_paged_plan plan_of(const Batch *b, const kiln_paged_attention_args *a, int parts)
+{
+    kiln_paged_plan plan;
+    kiln_paged_plan_args p = { .lengths = a->lengths,
+                               .q_offsets = a->q_offsets,
+                               .rows = a->q->shape[0],
+                               .max_queries = a->max_queries,
+                               .heads = b->heads,
+                               .key_heads = b->key_heads,
+                               .size = b->size,
+                               .value_size = b->value_size,
+                               .eight_bit = a->k->type == KILN_E4M3,
+                               .causal = a->causal,
+                               .window = a->window,
+                               .parts = parts };
+    assert_ok(kiln_paged_plan_size(ops, &p, &p.memory_bytes));
+    p.memory = bytes_new(p.memory_bytes)->tensor.data;
+    assert_ok(kiln_paged_plan_make(ops, NULL, &p, &plan));
+    return plan;
+}
+
+// Tiles of few rows and of many, cut wherever parts end.
+static void planned(void **state)
+{
+    const Batch few = { KILN_BF16, 4, 8, 2, 64, 64, 16, { 1, 1, 1, 1 }, { 77, 0, 1500, 16 } };
+    for (int many = 0; many < 2; many++) {
+        const Batch *const b = many ? &mixed : &few;
+        const Tensors t = make(b);
+        kiln_paged_attention_args a = args_of(&t);
+        if (!many) a.q_offsets = NULL;
+        for (int parts = 0; parts < 6; parts += 5) {
+            const kiln_paged_plan plan = plan_of(b, &a, parts);
+            a.plan = &plan;
+            run(&a);
+            compare(b, &t, &a, none);
+            array_erase(t.out);
+            array_send(t.out);
+        }
+    }
+}
+
+static void plans_of_nothing(void **state)
+{
+    const Batch b = { KILN_BF16, 0, 8, 2, 64, 64, 16, { 0 }, { 0 } };
+    const Tensors t = make(&b);
+    kiln_paged_attention_args a = args_of(&t);
+    const kiln_paged_plan plan = plan_of(&b, &a, 0);
+    a.plan = &plan;
+    run(&a);
+}
+
 static void nothing_to_do(void **state)
 {
     const Batch b = { KILN_BF16, 0, 8, 2, 64, 64, 16, { 0 }, { 0 } };
@@ -335,6 +389,40 @@ static void refused_attention(void **state)
 #undef CALL
 }
 
+static void refused_plans(void **state)
+{
+    const Batch b = { KILN_BF16, 3, 8, 2, 64, 64, 16, { 1, 1, 1 }, { 77, 3, 50 } };
+    const Tensors t = make(&b);
+    kiln_paged_attention_args a = args_of(&t);
+    kiln_paged_plan plan = plan_of(&b, &a, 3), none_at_all = { 0 };
+    a.plan = &plan;
+    kiln_tensor q = t.q->tensor;
+    a.q = &q;
+#define CALL kiln_paged_attention(ops, NULL, &a)
+    REFUSED(CALL, a, a.plan = &none_at_all, KILN_BAD_ARGUMENT,
+            "kiln_paged_attention: 'plan' was not made by kiln_paged_plan_make");
+    REFUSED(CALL, a, a.causal = false, KILN_BAD_ARGUMENT, "'plan' was made for another 'causal' than this call's");
+    REFUSED(CALL, a, a.window = 9, KILN_BAD_ARGUMENT, "'plan' was made for another 'window'");
+    REFUSED(CALL, a, a.q_offsets = NULL, KILN_BAD_ARGUMENT, "'plan' was made for another 'q_offsets'");
+    REFUSED(CALL, a, a.splits = 2, KILN_BAD_ARGUMENT, "'splits' is 2, expected 0 with a plan");
+    REFUSED_TENSOR(CALL, q, shape[0] = 2, KILN_BAD_SHAPE, "dimension 0 of 'q' is 2, expected 3");
+    array_unchanged(t.out, "the output of a refused call");
+#undef CALL
+    kiln_paged_plan_args p = { .lengths = a.lengths, .rows = 3, .heads = 8, .key_heads = 2, .size = 64 };
+    assert_ok(kiln_paged_plan_size(ops, &p, &p.memory_bytes));
+    p.memory = bytes_new(p.memory_bytes)->tensor.data;
+#define CALL kiln_paged_plan_make(ops, NULL, &p, &plan)
+    REFUSED(CALL, p, p.rows = 4, KILN_BAD_SHAPE, "the 4 rows of 'rows' are not a multiple of 3 requests");
+    REFUSED(CALL, p, p.heads = 0, KILN_BAD_ARGUMENT, "kiln_paged_plan_make: 'heads' is 0, expected 1 to");
+    REFUSED(CALL, p, p.key_heads = 3, KILN_BAD_SHAPE, "8 query heads (of 'heads') are not a multiple of 3 key heads");
+    REFUSED(CALL, p, p.value_size = 24, KILN_UNSUPPORTED, "head size DV is 24");
+    REFUSED(CALL, p, p.window = -1, KILN_BAD_ARGUMENT, "'window' is -1");
+    REFUSED(CALL, p, p.parts = -1, KILN_BAD_ARGUMENT, "'parts' is -1");
+    REFUSED(CALL, p, p.memory = NULL, KILN_BAD_ARGUMENT, "'memory' is null");
+    REFUSED(CALL, p, p.memory_bytes -= 1, KILN_BAD_ARGUMENT, "(kiln_paged_plan_size)");
+#undef CALL
+}
+
 // On the CPU, and with checks, what is in device memory is looked at.
 static void refused_values(void **state)
 {
@@ -407,11 +495,14 @@ int main(void)
         cmocka_unit_test_teardown(decoding, free_arrays),
         cmocka_unit_test_teardown(mixed_batches, free_arrays),
         cmocka_unit_test_teardown(options_and_strides, free_arrays),
+        cmocka_unit_test_teardown(planned, free_arrays),
+        cmocka_unit_test_teardown(plans_of_nothing, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
         cmocka_unit_test_teardown(appending, free_arrays),
         cmocka_unit_test_teardown(appending_as_they_are, free_arrays),
         cmocka_unit_test_teardown(eight_bit_caches, free_arrays),
         cmocka_unit_test_teardown(refused_attention, free_arrays),
+        cmocka_unit_test_teardown(refused_plans, free_arrays),
         cmocka_unit_test_teardown(refused_values, free_arrays),
         cmocka_unit_test_teardown(refused_appends, free_arrays),
     };

@@ -408,10 +408,10 @@ static void linear_attentions(void **state)
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) linear_attention(&cases[i]);
 }
 
-// ---- Mamba-2: keys are b, queries c, values d x, gates a d, all of them of one scale; states are turned
+// ---- Mamba-2: keys are b, queries c, values d x, gates a d, all of them of one scale; states are turned. With gates there is a z
 
 typedef struct Mamba {
-    Array *x, *dt, *a, *b, *c, *skip, *bias, *offsets, *x0, *out, *xt;
+    Array *x, *dt, *a, *b, *c, *skip, *bias, *z, *offsets, *x0, *out, *ungated, *xt;
 } Mamba;
 
 static Mamba drawn_mamba(const Case *c)
@@ -427,6 +427,7 @@ static Mamba drawn_mamba(const Case *c)
     m.c = drawn(ARRAY(c->type, c->batch, c->tokens, c->key_heads, c->keys), -0.3, 0.3);
     m.offsets = offsets_of(c);
     m.out = ARRAY(c->type, c->batch, c->tokens, c->heads, c->values);
+    if (c->gates) m.z = drawn(like(m.out), -3, 3), m.ungated = like(m.out);
     if (!c->ends) return m;
     m.skip = drawn(ARRAY(KILN_F32, c->heads), -1, 1), m.bias = drawn(ARRAY(KILN_F32, c->heads), -1, 1);
     m.x0 = drawn(ARRAY(c->states, n, c->heads, c->values, c->keys), -1, 1), m.xt = like(m.x0);
@@ -434,17 +435,28 @@ static Mamba drawn_mamba(const Case *c)
 }
 
 typedef struct ExpectedMamba {
-    double *out, *xt, *dx, *ddt, *da, *db, *dc, *dskip, *dbias, *dx0;
+    double *out, *xt, *dx, *ddt, *da, *db, *dc, *dskip, *dbias, *dx0, *ungated, *dz;
 } ExpectedMamba;
+
+static double slope_of_silu(double z)
+{
+    const double s = 1 / (1 + exp(-z));
+    return s * (1 + z * (1 - s));
+}
 
 static ExpectedMamba expected_of_mamba(const Case *c, const Mamba *m, const Array *dout_, const Array *dxt_)
 {
     const double *const x = values(m->x), *const dt = values(m->dt), *const a = values(m->a), *const b = values(m->b);
     const double *const cs = values(m->c), *const skip = values_of(m->skip), *const bias = values_of(m->bias);
-    const double *const x0 = values_of(m->x0), *const dout = values(dout_), *const dxt = values_of(dxt_);
+    const double *const x0 = values_of(m->x0), *const z = values_of(m->z), *const dxt = values_of(dxt_);
     const int K = c->keys, V = c->values, H = c->heads, group = H / c->key_heads;
-    ExpectedMamba e = { zeros_like(m->out), zeros_like(m->xt), zeros_like(m->x), zeros_like(m->dt), zeros(H),
-                        zeros_like(m->b),   zeros_like(m->c),  zeros(H),         zeros(H),          zeros_like(m->x0) };
+    const int64_t elements = (int64_t)c->batch * c->tokens * H * V;
+    const double *const through = values(dout_);
+    double *const dout = zeros(elements); // without the gate
+    for (int64_t i = 0; i < elements; i++) dout[i] = through[i] * (z ? z[i] / (1 + exp(-z[i])) : 1);
+    ExpectedMamba e = { zeros_like(m->out), zeros_like(m->xt), zeros_like(m->x),   zeros_like(m->dt),
+                        zeros(H),           zeros_like(m->b),  zeros_like(m->c),   zeros(H),
+                        zeros(H),           zeros_like(m->x0), zeros_like(m->out), zeros_like(m->out) };
     Head h = head_of(c->tokens, K, V);
     double *const states = zeros((int64_t)(c->tokens + 1) * K * (V + 1)), *const xs = zeros((int64_t)c->tokens * V);
     double *const d = zeros(c->tokens);
@@ -475,7 +487,9 @@ static ExpectedMamba expected_of_mamba(const Case *c, const Mamba *m, const Arra
                 double dd = a[i] * h.dg[t];
                 for (int p = 0; p < V; p++) {
                     const int64_t place = ((at + t) * H + i) * V + p;
-                    e.out[place] = h.o[t * V + p] + (skip ? skip[i] : 0) * xs[t * V + p];
+                    e.ungated[place] = h.o[t * V + p] + (skip ? skip[i] : 0) * xs[t * V + p];
+                    e.out[place] = e.ungated[place] * (z ? z[place] / (1 + exp(-z[place])) : 1);
+                    if (z) e.dz[place] = through[place] * e.ungated[place] * slope_of_silu(z[place]);
                     e.dx[place] = d[t] * h.dv[t * V + p] + (skip ? skip[i] : 0) * h.dout[t * V + p];
                     dd += xs[t * V + p] * h.dv[t * V + p];
                     e.dskip[i] += xs[t * V + p] * h.dout[t * V + p];
@@ -498,7 +512,8 @@ static void mamba2(const Case *c)
     Array *const dout = drawn(like(m.out), -1, 1), *const dxt = m.xt ? drawn(like(m.xt), -1, 1) : NULL;
     Array *const dx = spread(c, like(m.x)), *const ddt = spread(c, like(m.dt)), *const da = like(m.a);
     Array *const db = spread(c, like(m.b)), *const dc = spread(c, like(m.c)), *const dskip = like(m.skip);
-    Array *const dbias = like(m.bias), *const dx0 = like(m.x0);
+    Array *const dbias = like(m.bias), *const dx0 = like(m.x0), *const dz = like(m.z);
+    const kiln_tensor *const z = m.z ? of(spread(c, m.z)) : NULL;
     const kiln_tensor *const x = of(spread(c, m.x)), *const dt = of(spread(c, m.dt)), *const b = of(spread(c, m.b));
     kiln_mamba2_args args = { .x = x,
                               .dt = dt,
@@ -507,6 +522,8 @@ static void mamba2(const Case *c)
                               .c = of(m.c),
                               .skip = of(m.skip),
                               .dt_bias = of(m.bias),
+                              .z = z,
+                              .ungated = of(m.ungated),
                               .offsets = of(m.offsets),
                               .initial_states = of(m.x0),
                               .out = of(m.out),
@@ -521,6 +538,9 @@ static void mamba2(const Case *c)
                                        .c = of(m.c),
                                        .skip = of(m.skip),
                                        .dt_bias = of(m.bias),
+                                       .z = z,
+                                       .ungated = of(m.ungated),
+                                       .dz = of(dz),
                                        .offsets = of(m.offsets),
                                        .initial_states = of(m.x0),
                                        .dout = of(spread(c, dout)),
@@ -539,6 +559,7 @@ static void mamba2(const Case *c)
     const ExpectedMamba e = expected_of_mamba(c, &m, dout, dxt);
     compare(c, "out", m.out, e.out);
     compare(c, "final_states", m.xt, e.xt);
+    if (z) compare(c, "ungated", m.ungated, e.ungated), compare(c, "dz", dz, e.dz);
     compare(c, "dx", dx, e.dx);
     compare(c, "ddt", ddt, e.ddt);
     compare(c, "da", da, e.da);
@@ -556,7 +577,7 @@ static void mamba2s(void **state)
     static const Case cases[] = {
         { KILN_F32, KILN_F32, 1, 3000, 3, 3, 16, 16, .ends = true },
         { KILN_F32, KILN_F32, 2, 0, 3, 3, 16, 16, .ends = true },
-        { KILN_F32, KILN_F32, 1, 150, 1, 3, 32, 32, .is_packed = true, .ends = true },
+        { KILN_F32, KILN_F32, 1, 150, 1, 3, 32, 32, .is_packed = true, .apart = true, .gates = true, .ends = true },
         { KILN_BF16, KILN_F32, 2, 300, 1, 3, 64, 64, .apart = true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) mamba2(&cases[i]);
@@ -614,6 +635,10 @@ static void what_is_refused(void **state)
     mamba.da = of(ARRAY(KILN_F32, 2)), mamba.db = of(ARRAY(KILN_F32, 1, 4, 1, 64));
     mamba.dc = of(ARRAY(KILN_F32, 1, 4, 1, 64));
     assert_fails(kiln_mamba2_backward(ops, NULL, &mamba), KILN_UNSUPPORTED, "states of P = 24 by N = 64");
+    mamba.z = of(ARRAY(KILN_F32, 1, 4, 2, 24));
+    assert_fails(kiln_mamba2_backward(ops, NULL, &mamba), KILN_BAD_ARGUMENT, "'ungated' is null, and 'z' is not");
+    mamba.z = NULL, mamba.dz = of(ARRAY(KILN_F32, 1, 4, 2, 24));
+    assert_fails(kiln_mamba2_backward(ops, NULL, &mamba), KILN_BAD_ARGUMENT, "'z' is null, but 'dz' is not");
 }
 
 int main(void)

@@ -331,12 +331,14 @@ static void mamba2(void **state)
         Array *const initial = i ? drawn(ARRAY(KILN_F32, 2, 4, 32, 64), -1, 1) : NULL;
         Array *const out = ARRAY(type, 2, 300, 4, 32), *const final = ARRAY(KILN_F32, 2, 4, 32, 64);
         const kiln_tensor *const y = host_result(out), *const last = host_result(final);
-        const kiln_arg args[] = { host(x),   host(dt),  host(a),       host(b),        host(c),          host(skip),
-                                  KILN_NONE, KILN_NONE, host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
-        run_reference("linear/mamba2.tile", "mamba2_forward",
-                      i ? "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Offset=none"
-                        : "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Offset=none, Skip=none, Init=none",
-                      args, 11);
+        const kiln_arg args[] = { host(x),        host(dt),  host(a),          host(b),   host(c),
+                                  host(skip),     KILN_NONE, KILN_NONE,        KILN_NONE, host(initial),
+                                  KILN_TENSOR(y), KILN_NONE, KILN_TENSOR(last) };
+        run_reference(
+            "linear/mamba2.tile", "mamba2_forward",
+            i ? "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Z=none, Offset=none, Raw=none"
+              : "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Z=none, Offset=none, Raw=none, Skip=none, Init=none",
+            args, 13);
         kiln_mamba2_args call = { .x = of(i ? array_spread(x, false) : x),
                                   .dt = of(i ? array_spread(dt, false) : dt),
                                   .a = of(a),

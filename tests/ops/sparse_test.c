@@ -336,7 +336,7 @@ static void expect_largest(const char *what, const Array *list, int row, int n, 
 
 static void expect_estimate(const Array *q, const Array *k, const Array *vertical, const Array *slash, int head)
 {
-    enum { S = 200, D = 64 };
+    enum { S = 200, D = 256 };
     double column[S] = { 0 }, diagonal[S] = { 0 }, w[S];
     const double *const qs = values(q), *const ks = values(k);
     for (int i = S - 64; i < S; i++) {
@@ -352,8 +352,8 @@ static void expect_estimate(const Array *q, const Array *k, const Array *vertica
 static void vertical_slash(void **state)
 {
     seed(7);
-    Array *const q = ARRAY(KILN_F16, 1, 200, 2, 64), *const k = ARRAY(KILN_F16, 1, 200, 1, 64);
-    Array *const v = random_array(ARRAY(KILN_F16, 1, 200, 1, 64)), *const out = ARRAY(KILN_F16, 1, 200, 2, 64);
+    Array *const q = ARRAY(KILN_F16, 1, 200, 2, 256), *const k = ARRAY(KILN_F16, 1, 200, 1, 256);
+    Array *const v = random_array(ARRAY(KILN_F16, 1, 200, 1, 256)), *const out = ARRAY(KILN_F16, 1, 200, 2, 256);
     Array *const vertical = ARRAY(KILN_I32, 1, 2, 60), *const slash = ARRAY(KILN_I32, 1, 2, 40);
     fill_random(q, -0.5, 0.5);
     fill_random(k, -0.5, 0.5);
@@ -381,9 +381,9 @@ static void vertical_slash(void **state)
     assert_ok(kiln_vertical_slash(ops, NULL, &a));
     assert_ok(kiln_stream_wait(device, NULL));
     const kiln_tensor *const expected = host_result(out);
-    const kiln_arg args[] = { host_arg(q),     host_arg(k),           host_arg(v),        host_arg(vertical),
-                              host_arg(slash), KILN_TENSOR(expected), KILN_FLOAT(1.0 / 8) };
-    run_reference("sparse/vertical_slash_lists.tile", "vertical_slash_attention", "T=f32, D=64", args, 7);
+    const kiln_arg args[] = { host_arg(q),     host_arg(k),           host_arg(v),         host_arg(vertical),
+                              host_arg(slash), KILN_TENSOR(expected), KILN_FLOAT(1.0 / 16) };
+    run_reference("sparse/vertical_slash_lists.tile", "vertical_slash_attention", "T=f32, D=256", args, 7);
     array_fetch(out);
     assert_close("out", out, numbers(expected), close_enough);
     REFUSED(kiln_vertical_slash(ops, NULL, &a), a, a.vertical = &q->tensor, KILN_BAD_TYPE,

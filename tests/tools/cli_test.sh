@@ -272,6 +272,29 @@ expect 2 "no kernel's name contains 'nonsense'" "$kiln" bench --cliffs nonsense
 expect 0 '2 passed, 0 failed, 0 skipped' "$kiln" bench --cliffs --check-only --only=elements --keep=kept --kernels="$source/kernels" rms_norm
 grep -q '^// elements, line ' kept/rms_norm-elements-1.tile || { echo 'FAIL: a rewritten kernel is not kept'; failed=$((failed + 1)); }
 expect 1 'gemm         the original: ' "$kiln" bench --cliffs --check-only --only=rename --kernels=library gemm
+# operators at shapes that a seed draws
+expect 0 'gemm: kiln_gemm' "$kiln" bench --sweep --list gemm
+expect 2 "there is no family 'gem'" "$kiln" bench --sweep=gem
+expect 2 "did you mean 'gemm'" "$kiln" bench --sweep=gem
+expect 2 '--shape takes NAME=VALUE' "$kiln" bench --sweep=gemm --shape=M
+expect 0 '| nn | OP=swiglu, N=64, M=3, T=f32 | correct |' "$kiln" bench --sweep=nn --check-only --shape='OP=swiglu, N=64, M=3, T=f32'
+cat >peer.sh <<'END'
+n=0
+while read -r command more; do
+    case $command in
+    open) n=$((n + 1)); [ $n = 2 ] && echo 'none: it is away' || echo fake ;;
+    time) [ $n = 1 ] && echo 1000 || echo 1e-12 ;;
+    esac
+done
+END
+expect 0 'worst first' sh -c '"$0" bench --sweep=nn --count=3 --seed=1 --seconds=0 --beside="sh peer.sh" --save=sweep.json >table || exit 1
+    awk -F "|" "/no peer: it is away/ { print \"-\" } / fake: / { print \$6 + 0 < 1 ? \"low\" : \"high\" }" table | tr "\n" " " >order
+    grep -qx "low high - " order && echo worst first' "$kiln"
+expect 0 '| nn | 3 | 0 | 2 |' cat table
+expect 0 '"peer": "no peer: it is away"' cat sweep.json
+expect 0 'the same shapes' sh -c '"$0" bench --sweep=nn --count=2 --seed=1 --check-only | grep -o "OP=[^|]*" | sort >first
+    grep -o "OP=[^\"]*" sweep.json | head -n 2 | sed "s/\$/ /" | sort | cmp - first && echo the same shapes' "$kiln"
+expect 0 'op nn swiglu 4096' "$kiln" bench --list 'op nn'
 cat >printing.tile <<'END'
 kernel loud(out f32 Y[1]) { grid (); print("\"loud\" {", 1); Y[0] = 4; }
 reference loud { Y[0] = 4; }

@@ -101,8 +101,7 @@ typedef struct kiln_attention_kvpacked_args {
 
 KILN_API kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *args);
 
-/* ---- backward, sequences of equal length: the gradients of q, k, v and sinks, from inputs and outputs of the forward call. Scores
- * that were capped have none. */
+/* ---- backward, sequences of equal length: the gradients of q, k, v and sinks, from inputs and outputs of the forward call */
 
 typedef struct kiln_attention_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -123,6 +122,7 @@ typedef struct kiln_attention_backward_args {
     int64_t window;                  /* as in the forward call */
     const kiln_tensor *sinks;        /* in   f32 [H], of the forward call; NULL: none */
     const kiln_tensor *dsinks;       /* out  f32 [H], the same bits every time; there if sinks are */
+    double  softcap;                 /* as in the forward call */
 } kiln_attention_backward_args;
 
 KILN_API kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *args,
@@ -154,6 +154,7 @@ typedef struct kiln_attention_backward_varlen_args {
     int64_t window;                  /* as in the forward call */
     const kiln_tensor *sinks;        /* in   f32 [H], of the forward call; NULL: none */
     const kiln_tensor *dsinks;       /* out  f32 [H], the same bits every time; there if sinks are */
+    double  softcap;                 /* as in the forward call */
 } kiln_attention_backward_varlen_args;
 
 KILN_API kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *args,
@@ -178,6 +179,7 @@ typedef struct kiln_attention_decode_args {
     void   *workspace;               /* kiln_attention_decode_workspace_size bytes */
     size_t  workspace_bytes;
     double  softcap;                 /* > 0; 0: none */
+    const kiln_tensor *sinks;        /* in   f32 [H]; NULL: none */
 } kiln_attention_decode_args;
 
 KILN_API kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *args, size_t *bytes);

@@ -91,6 +91,9 @@ typedef struct kiln_masked_decode_args {
                                       *       at each position; needed with beams > 1, but in cross attention; n < ring then */
     const kiln_tensor *prompt_lengths;/* in   i32 [R]: positions before it are the request's first beam's; with `sources` */
     const kiln_tensor *out_scale;    /* in    f32 [1]: what out is multiplied by; NULL: 1 */
+    const kiln_tensor *sinks;        /* in    f32 [H]: a logit of each head, natural and not scaled, whose exponential is added to the
+                                      *       sum of softmax, and which has no value; -infinity is none, +infinity or NaN makes
+                                      *       NaN; NULL: none */
 } kiln_masked_decode_args;
 
 KILN_API kiln_status kiln_masked_decode_workspace_size(kiln_ops *ops, const kiln_masked_decode_args *args, size_t *bytes);

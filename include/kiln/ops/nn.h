@@ -6,9 +6,9 @@
  * bf16, f16 or f32, the same for all tensors of a call that have it; sums are f32.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). Rows of all tensors [M][N], [M][V],
- * [V][N] and [tokens][H][D] may lie apart, but those of kiln_hadamard; pixels and lines of a convolution's, too. No call
- * needs a workspace. Results are the same in every run. The kernels are in kernels/norm, kernels/nn, kernels/cast,
- * kernels/transform and kernels/conv.
+ * [V][N], [M][G][N] and [tokens][H][D] may lie apart, but those of kiln_hadamard; pixels and lines of a convolution's, too. One
+ * call needs a workspace, kiln_gated_norm_backward. Results are the same in every run. The kernels are in kernels/norm,
+ * kernels/nn, kernels/cast, kernels/transform and kernels/conv.
  */
 #ifndef KILN_OPS_NN_H
 #define KILN_OPS_NN_H
@@ -35,6 +35,43 @@ typedef struct kiln_norm_args {
 
 KILN_API kiln_status kiln_rms_norm(kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *args);
 KILN_API kiln_status kiln_layer_norm(kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *args);
+
+/* RMS norm of groups of N elements beside a gate: out = norm(x) * weight * f(z), or with gate_first norm(x * f(z)) * weight; f is
+ * silu. Heads of a token are its groups, or parts of a long row; a plain row is one group. eps as above.
+ *
+ * The gradient without z is that of kiln_rms_norm: what its groups are made from is computed again from x. That of the weight is
+ * a sum of f32, in an order that the shapes decide. dresidual, the gradient of what went past the norm, is added to dx. */
+typedef struct kiln_gated_norm_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [M][G][N], N from 1 to 8192; of f32 to 4096 */
+    const kiln_tensor *z;            /* in   T [M][G][N]; NULL: no gate */
+    const kiln_tensor *weight;       /* in   T [N], or [G][N]; NULL: 1 */
+    const kiln_tensor *out;          /* out  T [M][G][N] */
+    double  eps;                     /* at least 0, and finite */
+    bool    gate_first;              /* x is multiplied by f(z), then normalised */
+    bool    sigmoid;                 /* f(z) = 1 / (1 + exp(-z)) */
+} kiln_gated_norm_args;
+
+typedef struct kiln_gated_norm_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [M][G][N], as in the forward call, as all down to weight */
+    const kiln_tensor *z;            /* in   T [M][G][N]; NULL: no gate */
+    const kiln_tensor *weight;       /* in   T [N], or [G][N]; NULL: 1 */
+    const kiln_tensor *dout;         /* in   T [M][G][N] */
+    const kiln_tensor *dresidual;    /* in   T [M][G][N]; NULL: 0 */
+    const kiln_tensor *dx;           /* out  T [M][G][N] */
+    const kiln_tensor *dz;           /* out  T [M][G][N]; NULL: not wanted. Not without z */
+    const kiln_tensor *dweight;      /* out  T, of weight's shape; NULL: not wanted. Not without weight */
+    double  eps;
+    bool    gate_first, sigmoid;
+    void   *workspace;               /* kiln_gated_norm_backward_workspace_size bytes; 0 without dweight */
+    size_t  workspace_bytes;
+} kiln_gated_norm_backward_args;
+
+KILN_API kiln_status kiln_gated_norm(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_args *args);
+KILN_API kiln_status kiln_gated_norm_backward_workspace_size(kiln_ops *ops, const kiln_gated_norm_backward_args *args,
+                                                             size_t *bytes);
+KILN_API kiln_status kiln_gated_norm_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_backward_args *args);
 
 /* Turns pairs of each head's elements, in place, by an angle that grows with the token's position (kiln/ops/rotary.h). Styles:
  * halves, interleaved, YaRN, Llama 3. */

@@ -18,7 +18,7 @@
  * as masked.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
- * kernels/attention/paged.tile and paged_cache.tile.
+ * kernels/attention/paged.tile, paged_plan.tile and paged_cache.tile.
  */
 #ifndef KILN_OPS_PAGED_H
 #define KILN_OPS_PAGED_H
@@ -29,10 +29,47 @@
 extern "C" {
 #endif
 
+/* ---- the plan: how the keys of a ragged batch are divided
+ *
+ * Without a plan the keys of each request are split into as many shares, so that the longest request is done last. A plan divides
+ * the keys of the whole batch into parts of equal work. A step plans once, and every layer with the same masks and sizes uses it. */
+
+/* Opaque. It is made by kiln_paged_plan_make alone, may be copied, and needs no freeing; all zero it is none. What the device reads
+ * of it is in the memory that the caller gave, which must not change until the last call that uses the plan has run. */
+typedef struct kiln_paged_plan {
+    uint64_t opaque[20];
+} kiln_paged_plan;
+
+typedef struct kiln_paged_plan_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *lengths;      /* in   i32 [B], q_offsets [B + 1] or NULL: as in kiln_paged_attention_args, as are */
+    const kiln_tensor *q_offsets;    /*      max_queries, causal and window */
+    int64_t rows;                    /* TQ */
+    int64_t max_queries;
+    int64_t heads;                   /* H */
+    int64_t key_heads;               /* HKV */
+    int64_t size;                    /* D */
+    int64_t value_size;              /* DV; 0: D */
+    bool    eight_bit;               /* the caches are e4m3 */
+    bool    causal;
+    int64_t window;
+    int64_t parts;                   /* of equal work, 1 to 65536; 0: as many as fill the device */
+    void   *memory;                  /* kiln_paged_plan_size bytes, aligned to 256 */
+    size_t  memory_bytes;
+} kiln_paged_plan_args;
+
+/* Bytes of device memory that a plan takes. They depend on the numbers of the arguments and on B, and on no value in device memory;
+ * a batch of fewer requests and rows takes no more. */
+KILN_API kiln_status kiln_paged_plan_size(kiln_ops *ops, const kiln_paged_plan_args *args, size_t *bytes);
+/* Queues two or three small kernels that compute a plan, and fills *plan, which calls queued later on the same stream may use. In a
+ * captured graph each replay computes the plan again, for the lengths and offsets at that time. */
+KILN_API kiln_status kiln_paged_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_paged_plan_args *args, kiln_paged_plan *plan);
+
 /* ---- attention */
 
 typedef struct kiln_paged_attention_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_paged_plan *plan;     /* made for the same lengths, offsets, sizes and masks; NULL: none */
     const kiln_tensor *q;            /* in   bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1 */
     const kiln_tensor *k;            /* in   as q, or e4m3 [pages][page size][HKV][D] */
     const kiln_tensor *v;            /* in   as k [pages][page size][HKV][DV] */
@@ -40,9 +77,10 @@ typedef struct kiln_paged_attention_args {
     const kiln_tensor *lengths;      /* in   i32 [B]: keys of each request, the new ones included; may be 0 */
     const kiln_tensor *q_offsets;    /* in   i32 [B + 1], from 0 to TQ, not decreasing; NULL: every request has TQ / B rows */
     int64_t max_queries;             /* with q_offsets: rows of the request that has most, or more; rows past it are not
-                                      * computed. 0: TQ. A small number (times H / HKV at most 64) chooses the way of decoding */
+                                      * computed. 0: TQ. A small number (times H / HKV at most 64) chooses the way of decoding. With
+                                      * a plan: the plan's */
     int64_t max_keys;                /* keys of the longest request, or more: how many shares the keys are split into depends on
-                                      * it, and no result; 0: what the table has room for */
+                                      * it, and no result; 0: what the table has room for. With a plan: not used */
     const kiln_tensor *out;          /* out  [TQ][H][DV] */
     const kiln_tensor *lse;          /* out  f32 [TQ][H]; NULL: not wanted */
     bool    causal;
@@ -54,7 +92,8 @@ typedef struct kiln_paged_attention_args {
                                       *      alone; NULL: none */
     const kiln_tensor *k_scales;     /* in   f32 [HKV], positive: what the keys of a head are multiplied by; NULL: 1 */
     const kiln_tensor *v_scales;     /* in   f32 [HKV]: the same for its values */
-    int64_t splits;                  /* into how many shares the keys are split, 1 to 65536; 0: as many as fill the device */
+    int64_t splits;                  /* into how many shares the keys are split, 1 to 65536; 0: as many as fill the device, or as
+                                      * planned */
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     void   *workspace;               /* kiln_paged_attention_workspace_size bytes */
     size_t  workspace_bytes;

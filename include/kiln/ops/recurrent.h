@@ -105,6 +105,42 @@ typedef struct kiln_gdn_backward_args {
 KILN_API kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_gdn_backward_args *args, size_t *bytes);
 KILN_API kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *args);
 
+/* What a layer makes gates and beta from: gates = -exp(a_log) softplus(a + dt_bias), beta = sigmoid(b). Letter: M tokens, B S of
+ * them. With gates for each channel a has DK numbers for a head. The gradients of a_log and dt_bias are sums over the tokens, in
+ * an order that the shapes decide. */
+typedef struct kiln_gdn_gates_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *a;            /* in   T [M][H] or [M][H][DK], DK a multiple of 16 up to 256 */
+    const kiln_tensor *b;            /* in   T [M][H] */
+    const kiln_tensor *a_log;        /* in   f32 [H] */
+    const kiln_tensor *dt_bias;      /* in   f32 [H] or [H][DK]; NULL: 0 */
+    const kiln_tensor *gates;        /* out  f32, of a's shape */
+    const kiln_tensor *beta;         /* out  T or f32 [M][H] */
+    bool    double_beta;             /* beta = 2 sigmoid(b): eigenvalues down to -1 */
+} kiln_gdn_gates_args;
+
+typedef struct kiln_gdn_gates_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *a;            /* in   T [M][H] or [M][H][DK], as in the forward call, as all down to dt_bias */
+    const kiln_tensor *b;            /* in   T [M][H] */
+    const kiln_tensor *a_log;        /* in   f32 [H] */
+    const kiln_tensor *dt_bias;      /* in   f32 [H] or [H][DK]; NULL: 0 */
+    const kiln_tensor *dgates;       /* in   f32, of a's shape */
+    const kiln_tensor *dbeta;        /* in   T or f32 [M][H] */
+    const kiln_tensor *da;           /* out  T, of a's shape */
+    const kiln_tensor *db;           /* out  T [M][H] */
+    const kiln_tensor *da_log;       /* out  f32 [H] */
+    const kiln_tensor *ddt_bias;     /* out  f32 [H] or [H][DK]; NULL: not wanted */
+    bool    double_beta;
+    void   *workspace;               /* kiln_gdn_gates_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_gdn_gates_backward_args;
+
+KILN_API kiln_status kiln_gdn_gates(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_gates_args *args);
+KILN_API kiln_status kiln_gdn_gates_backward_workspace_size(kiln_ops *ops, const kiln_gdn_gates_backward_args *args,
+                                                            size_t *bytes);
+KILN_API kiln_status kiln_gdn_gates_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_gates_backward_args *args);
+
 /* ---- linear attention; with decay log1p(-2^(-5 - head)), made in f64, retention; with gates their gated kind.
  * g = gates + decay; below -40 it counts as -40 in whole sequences. Steps do not normalise: 16 columns more of v, the first
  * of them ones, give 1/n for each row of the others */
@@ -149,7 +185,8 @@ typedef struct kiln_linear_attention_step_args {
 
 KILN_API kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *args);
 
-/* ---- Mamba-2: d = softplus(dt + dt_bias), X = exp(a d) X + d x^T b, out = X c + skip x
+/* ---- Mamba-2: d = softplus(dt + dt_bias), X = exp(a d) X + d x^T b, out = (X c + skip x) silu(z); a layer that normalises what it
+ * gates has no z here, and kiln_gated_norm behind it, with gate_first
  *
  * Letters: P elements of a head, G groups (H is a multiple of G: head h has b and c of group h / (H / G)), N elements of a
  * state's row, not the number of sequences, which is E: without offsets, B. Sequences are taken in chunks of 256 or 128 tokens. There P is 16, 32, 64
@@ -165,9 +202,11 @@ typedef struct kiln_mamba2_args {
     const kiln_tensor *c;            /* in   T [B][S][G][N] */
     const kiln_tensor *skip;         /* in   f32 [H]; NULL: 0 */
     const kiln_tensor *dt_bias;      /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *z;            /* in   T [B][S][H][P]: out is multiplied by silu(z); NULL: 1 */
     const kiln_tensor *offsets;      /* in   i32 [E + 1], from 0 to S, not decreasing; NULL: not packed */
     const kiln_tensor *initial_states; /* in   f32 or T [E][H][P][N]; NULL: 0 */
     const kiln_tensor *out;          /* out  T [B][S][H][P] */
+    const kiln_tensor *ungated;      /* out  T [B][S][H][P]: out without silu(z), for the gradients; NULL: not wanted. Not without z */
     const kiln_tensor *final_states; /* out  f32 or T [E][H][P][N]; NULL: not wanted */
     bool    plain_dt;                /* d = dt + dt_bias */
     void   *workspace;               /* kiln_mamba2_forward_workspace_size bytes */
@@ -244,6 +283,8 @@ typedef struct kiln_mamba2_backward_args {
     const kiln_tensor *c;            /* in   T [B][S][G][N] */
     const kiln_tensor *skip;         /* in   f32 [H]; NULL: 0 */
     const kiln_tensor *dt_bias;      /* in   f32 [H]; NULL: 0 */
+    const kiln_tensor *z;            /* in   T [B][S][H][P]; NULL: 1 */
+    const kiln_tensor *ungated;      /* in   T [B][S][H][P], both or neither */
     const kiln_tensor *offsets;      /* in   i32 [E + 1], from 0 to S, not decreasing; NULL: not packed */
     const kiln_tensor *initial_states; /* in   f32 or T [E][H][P][N]; NULL: 0 */
     const kiln_tensor *dout;         /* in   T [B][S][H][P] */
@@ -255,6 +296,7 @@ typedef struct kiln_mamba2_backward_args {
     const kiln_tensor *dc;           /* out  T [B][S][G][N] */
     const kiln_tensor *dskip;        /* out  f32 [H]; NULL: not wanted */
     const kiln_tensor *ddt_bias;     /* out  f32 [H]; NULL: not wanted */
+    const kiln_tensor *dz;           /* out  T [B][S][H][P]; NULL: not wanted. Not without z */
     const kiln_tensor *dinitial_states; /* out  f32 or T [E][H][P][N]; NULL: not wanted */
     bool    plain_dt;                /* d = dt + dt_bias */
     void   *workspace;               /* kiln_mamba2_backward_workspace_size bytes */

@@ -6,8 +6,8 @@
 Tensors are PyTorch's, on a GPU or on the host; types bf16, f16, and f32 as well. Gradients are recorded where PyTorch asks for
 them, and models that call these can be compiled. What Kiln has no operator for raises NotImplementedError and says what it is:
 
-    dropout, ALiBi slopes, windows that look past the query's own key, softcap against a cache and its gradient, paged and leftpadded
-    caches, cache_batch_idx, several causal query tokens against a cache
+    dropout, ALiBi slopes, windows that look past the query's own key, softcap against a cache, paged and leftpadded caches,
+    cache_batch_idx, several causal query tokens against a cache
 
 A row that sees no key has a log-sum-exp of -infinity. Of `return_attn_probs` the third result, the probabilities, is None.
 """
@@ -64,8 +64,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if records(q, k, v):
-        refuse(_WHERE, softcap=softcap)
-        out, lse = kt.attention(q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic)
+        out, lse = kt.attention(q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic, softcap=softcap)
     else:
         out, lse = ops.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, return_lse=True)
     return _results(out, lse, size, return_attn_probs)
@@ -102,9 +101,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if records(q, k, v):
-        refuse(_WHERE, softcap=softcap)
         out, lse = kt.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=causal,
-                                       window=window, scale=scale, deterministic=deterministic)
+                                       window=window, scale=scale, deterministic=deterministic, softcap=softcap)
     else:
         out, lse = ops.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, causal=causal, window=window,
                                         scale=scale, softcap=softcap, return_lse=True)

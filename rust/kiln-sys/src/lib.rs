@@ -264,6 +264,7 @@ pub struct kiln_attention_backward_args {
     pub window: i64,
     pub sinks: *const kiln_tensor,
     pub dsinks: *const kiln_tensor,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_backward_args {
@@ -299,6 +300,7 @@ pub struct kiln_attention_backward_varlen_args {
     pub window: i64,
     pub sinks: *const kiln_tensor,
     pub dsinks: *const kiln_tensor,
+    pub softcap: f64,
 }
 
 impl Default for kiln_attention_backward_varlen_args {
@@ -325,6 +327,7 @@ pub struct kiln_attention_decode_args {
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
     pub softcap: f64,
+    pub sinks: *const kiln_tensor,
 }
 
 impl Default for kiln_attention_decode_args {
@@ -724,6 +727,54 @@ impl Default for kiln_embedding_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_gated_norm_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub z: *const kiln_tensor,
+    pub weight: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub eps: f64,
+    pub gate_first: bool,
+    pub sigmoid: bool,
+}
+
+impl Default for kiln_gated_norm_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gated_norm_backward_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub z: *const kiln_tensor,
+    pub weight: *const kiln_tensor,
+    pub dout: *const kiln_tensor,
+    pub dresidual: *const kiln_tensor,
+    pub dx: *const kiln_tensor,
+    pub dz: *const kiln_tensor,
+    pub dweight: *const kiln_tensor,
+    pub eps: f64,
+    pub gate_first: bool,
+    pub sigmoid: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_gated_norm_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_gdn_args {
     pub struct_size: usize,
     pub q: *const kiln_tensor,
@@ -775,6 +826,54 @@ pub struct kiln_gdn_backward_args {
 }
 
 impl Default for kiln_gdn_backward_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gdn_gates_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub a_log: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub gates: *const kiln_tensor,
+    pub beta: *const kiln_tensor,
+    pub double_beta: bool,
+}
+
+impl Default for kiln_gdn_gates_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_gdn_gates_backward_args {
+    pub struct_size: usize,
+    pub a: *const kiln_tensor,
+    pub b: *const kiln_tensor,
+    pub a_log: *const kiln_tensor,
+    pub dt_bias: *const kiln_tensor,
+    pub dgates: *const kiln_tensor,
+    pub dbeta: *const kiln_tensor,
+    pub da: *const kiln_tensor,
+    pub db: *const kiln_tensor,
+    pub da_log: *const kiln_tensor,
+    pub ddt_bias: *const kiln_tensor,
+    pub double_beta: bool,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_gdn_gates_backward_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -926,6 +1025,25 @@ impl Default for kiln_hadamard_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_index_append_args {
+    pub struct_size: usize,
+    pub keys: *const kiln_tensor,
+    pub slots: *const kiln_tensor,
+    pub index_k: *const kiln_tensor,
+    pub index_scales: *const kiln_tensor,
+    pub power_of_two: bool,
+}
+
+impl Default for kiln_index_append_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_indexed_attention_args {
     pub struct_size: usize,
     pub index_q: *const kiln_tensor,
@@ -950,6 +1068,41 @@ pub struct kiln_indexed_attention_args {
 }
 
 impl Default for kiln_indexed_attention_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_indexed_attention_paged_args {
+    pub struct_size: usize,
+    pub index_q: *const kiln_tensor,
+    pub index_k: *const kiln_tensor,
+    pub index_scales: *const kiln_tensor,
+    pub index_weights: *const kiln_tensor,
+    pub table: *const kiln_tensor,
+    pub lengths: *const kiln_tensor,
+    pub q_offsets: *const kiln_tensor,
+    pub q: *const kiln_tensor,
+    pub kv: *const kiln_tensor,
+    pub sink: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub max_logits: *const kiln_tensor,
+    pub lse: *const kiln_tensor,
+    pub indices: *const kiln_tensor,
+    pub topk: i64,
+    pub max_keys: i64,
+    pub scale: *const f64,
+    pub base2: bool,
+    pub rows: i64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_indexed_attention_paged_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1100,9 +1253,11 @@ pub struct kiln_mamba2_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub z: *const kiln_tensor,
     pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub out: *const kiln_tensor,
+    pub ungated: *const kiln_tensor,
     pub final_states: *const kiln_tensor,
     pub plain_dt: bool,
     pub workspace: *mut c_void,
@@ -1128,6 +1283,8 @@ pub struct kiln_mamba2_backward_args {
     pub c: *const kiln_tensor,
     pub skip: *const kiln_tensor,
     pub dt_bias: *const kiln_tensor,
+    pub z: *const kiln_tensor,
+    pub ungated: *const kiln_tensor,
     pub offsets: *const kiln_tensor,
     pub initial_states: *const kiln_tensor,
     pub dout: *const kiln_tensor,
@@ -1139,6 +1296,7 @@ pub struct kiln_mamba2_backward_args {
     pub dc: *const kiln_tensor,
     pub dskip: *const kiln_tensor,
     pub ddt_bias: *const kiln_tensor,
+    pub dz: *const kiln_tensor,
     pub dinitial_states: *const kiln_tensor,
     pub plain_dt: bool,
     pub workspace: *mut c_void,
@@ -1224,6 +1382,7 @@ pub struct kiln_masked_decode_args {
     pub sources: *const kiln_tensor,
     pub prompt_lengths: *const kiln_tensor,
     pub out_scale: *const kiln_tensor,
+    pub sinks: *const kiln_tensor,
 }
 
 impl Default for kiln_masked_decode_args {
@@ -1917,6 +2076,7 @@ impl Default for kiln_paged_append_args {
 #[derive(Clone, Copy)]
 pub struct kiln_paged_attention_args {
     pub struct_size: usize,
+    pub plan: *const kiln_paged_plan,
     pub q: *const kiln_tensor,
     pub k: *const kiln_tensor,
     pub v: *const kiln_tensor,
@@ -1941,6 +2101,48 @@ pub struct kiln_paged_attention_args {
 }
 
 impl Default for kiln_paged_attention_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_paged_plan {
+    pub opaque: [u64; 20],
+}
+
+impl Default for kiln_paged_plan {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_paged_plan_args {
+    pub struct_size: usize,
+    pub lengths: *const kiln_tensor,
+    pub q_offsets: *const kiln_tensor,
+    pub rows: i64,
+    pub max_queries: i64,
+    pub heads: i64,
+    pub key_heads: i64,
+    pub size: i64,
+    pub value_size: i64,
+    pub eight_bit: bool,
+    pub causal: bool,
+    pub window: i64,
+    pub parts: i64,
+    pub memory: *mut c_void,
+    pub memory_bytes: usize,
+}
+
+impl Default for kiln_paged_plan_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -2304,10 +2506,16 @@ extern "C" {
     pub fn kiln_event_record(event: *mut kiln_event, stream: *mut kiln_stream) -> kiln_status;
     pub fn kiln_event_wait(event: *mut kiln_event) -> kiln_status;
     pub fn kiln_free(device: *mut kiln_device, memory: *mut c_void);
+    pub fn kiln_gated_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gated_norm_args) -> kiln_status;
+    pub fn kiln_gated_norm_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gated_norm_backward_args) -> kiln_status;
+    pub fn kiln_gated_norm_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gated_norm_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_backward_args) -> kiln_status;
     pub fn kiln_gdn_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_forward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_args) -> kiln_status;
     pub fn kiln_gdn_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_gdn_gates(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_gates_args) -> kiln_status;
+    pub fn kiln_gdn_gates_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_gates_backward_args) -> kiln_status;
+    pub fn kiln_gdn_gates_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_gdn_gates_backward_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_gdn_step(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gdn_step_args) -> kiln_status;
     pub fn kiln_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_gemm_args) -> kiln_status;
     pub fn kiln_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_gemm_args, bytes: *mut usize) -> kiln_status;
@@ -2319,7 +2527,10 @@ extern "C" {
     pub fn kiln_hadamard(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_hadamard_args) -> kiln_status;
     pub fn kiln_host_alloc(device: *mut kiln_device, bytes: usize, memory: *mut *mut c_void) -> kiln_status;
     pub fn kiln_host_free(device: *mut kiln_device, memory: *mut c_void);
+    pub fn kiln_index_append(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_index_append_args) -> kiln_status;
     pub fn kiln_indexed_attention(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexed_attention_args) -> kiln_status;
+    pub fn kiln_indexed_attention_paged(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexed_attention_paged_args) -> kiln_status;
+    pub fn kiln_indexed_attention_paged_workspace_size(ops: *mut kiln_ops, args: *const kiln_indexed_attention_paged_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_indexed_attention_workspace_size(ops: *mut kiln_ops, args: *const kiln_indexed_attention_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_indexer_logits(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexer_logits_args) -> kiln_status;
     pub fn kiln_indexer_scores(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_indexer_scores_args) -> kiln_status;
@@ -2388,6 +2599,8 @@ extern "C" {
     pub fn kiln_paged_append(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_paged_append_args) -> kiln_status;
     pub fn kiln_paged_attention(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_paged_attention_args) -> kiln_status;
     pub fn kiln_paged_attention_workspace_size(ops: *mut kiln_ops, args: *const kiln_paged_attention_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_paged_plan_make(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_paged_plan_args, plan: *mut kiln_paged_plan) -> kiln_status;
+    pub fn kiln_paged_plan_size(ops: *mut kiln_ops, args: *const kiln_paged_plan_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_paged_slots(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_paged_slots_args) -> kiln_status;
     pub fn kiln_program_free(program: *mut kiln_program);
     pub fn kiln_program_load(path: *const c_char, text: *const c_char, options: *const kiln_program_options, program: *mut *mut kiln_program) -> kiln_status;

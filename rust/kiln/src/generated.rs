@@ -263,6 +263,8 @@ pub struct AttentionBackwardArgs<'a> {
     pub sinks: Option<&'a Tensor>,
     /// `` out f32 [H], the same bits every time; there if sinks are ``
     pub dsinks: Option<&'a Tensor>,
+    /// `` as in the forward call ``
+    pub softcap: f64,
 }
 
 impl AttentionBackwardArgs<'_> {
@@ -286,6 +288,7 @@ impl AttentionBackwardArgs<'_> {
             window: self.window,
             sinks: tensor(self.sinks, held),
             dsinks: tensor(self.dsinks, held),
+            softcap: self.softcap,
             ..Default::default()
         }
     }
@@ -332,6 +335,8 @@ pub struct AttentionBackwardVarlenArgs<'a> {
     pub sinks: Option<&'a Tensor>,
     /// `` out f32 [H], the same bits every time; there if sinks are ``
     pub dsinks: Option<&'a Tensor>,
+    /// `` as in the forward call ``
+    pub softcap: f64,
 }
 
 impl AttentionBackwardVarlenArgs<'_> {
@@ -359,6 +364,7 @@ impl AttentionBackwardVarlenArgs<'_> {
             window: self.window,
             sinks: tensor(self.sinks, held),
             dsinks: tensor(self.dsinks, held),
+            softcap: self.softcap,
             ..Default::default()
         }
     }
@@ -387,6 +393,8 @@ pub struct AttentionDecodeArgs<'a> {
     pub scale: Option<f64>,
     /// `` > 0; 0: none ``
     pub softcap: f64,
+    /// `` in f32 [H]; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
 }
 
 impl AttentionDecodeArgs<'_> {
@@ -405,6 +413,7 @@ impl AttentionDecodeArgs<'_> {
             splits: self.splits,
             scale: number(self.scale, numbers),
             softcap: self.softcap,
+            sinks: tensor(self.sinks, held),
             ..Default::default()
         }
     }
@@ -1098,6 +1107,88 @@ impl EmbeddingArgs<'_> {
     }
 }
 
+/// `kiln_gated_norm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GatedNormArgs<'a> {
+    /// `` in T [M][G][N], N from 1 to 8192; of f32 to 4096 ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [M][G][N]; NULL: no gate ``
+    pub z: Option<&'a Tensor>,
+    /// `` in T [N], or [G][N]; NULL: 1 ``
+    pub weight: Option<&'a Tensor>,
+    /// `` out T [M][G][N] ``
+    pub out: Option<&'a Tensor>,
+    /// `` at least 0, and finite ``
+    pub eps: f64,
+    /// `` x is multiplied by f(z), then normalised ``
+    pub gate_first: bool,
+    /// `` f(z) = 1 / (1 + exp(-z)) ``
+    pub sigmoid: bool,
+}
+
+impl GatedNormArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gated_norm_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gated_norm_args {
+            struct_size: core::mem::size_of::<sys::kiln_gated_norm_args>(),
+            x: tensor(self.x, held),
+            z: tensor(self.z, held),
+            weight: tensor(self.weight, held),
+            out: tensor(self.out, held),
+            eps: self.eps,
+            gate_first: self.gate_first,
+            sigmoid: self.sigmoid,
+        }
+    }
+}
+
+/// `kiln_gated_norm_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GatedNormBackwardArgs<'a> {
+    /// `` in T [M][G][N], as in the forward call, as all down to weight ``
+    pub x: Option<&'a Tensor>,
+    /// `` in T [M][G][N]; NULL: no gate ``
+    pub z: Option<&'a Tensor>,
+    /// `` in T [N], or [G][N]; NULL: 1 ``
+    pub weight: Option<&'a Tensor>,
+    /// `` in T [M][G][N] ``
+    pub dout: Option<&'a Tensor>,
+    /// `` in T [M][G][N]; NULL: 0 ``
+    pub dresidual: Option<&'a Tensor>,
+    /// `` out T [M][G][N] ``
+    pub dx: Option<&'a Tensor>,
+    /// `` out T [M][G][N]; NULL: not wanted. Not without z ``
+    pub dz: Option<&'a Tensor>,
+    /// `` out T, of weight's shape; NULL: not wanted. Not without weight ``
+    pub dweight: Option<&'a Tensor>,
+    pub eps: f64,
+    pub gate_first: bool,
+    pub sigmoid: bool,
+}
+
+impl GatedNormBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gated_norm_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gated_norm_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_gated_norm_backward_args>(),
+            x: tensor(self.x, held),
+            z: tensor(self.z, held),
+            weight: tensor(self.weight, held),
+            dout: tensor(self.dout, held),
+            dresidual: tensor(self.dresidual, held),
+            dx: tensor(self.dx, held),
+            dz: tensor(self.dz, held),
+            dweight: tensor(self.dweight, held),
+            eps: self.eps,
+            gate_first: self.gate_first,
+            sigmoid: self.sigmoid,
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_gdn_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct GdnBackwardArgs<'a> {
@@ -1209,6 +1300,90 @@ impl GdnArgs<'_> {
             final_states: tensor(self.final_states, held),
             normalize: self.normalize,
             scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_gdn_gates_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnGatesArgs<'a> {
+    /// `` in T [M][H] or [M][H][DK], DK a multiple of 16 up to 256 ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [M][H] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in f32 [H] ``
+    pub a_log: Option<&'a Tensor>,
+    /// `` in f32 [H] or [H][DK]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` out f32, of a's shape ``
+    pub gates: Option<&'a Tensor>,
+    /// `` out T or f32 [M][H] ``
+    pub beta: Option<&'a Tensor>,
+    /// `` beta = 2 sigmoid(b): eigenvalues down to -1 ``
+    pub double_beta: bool,
+}
+
+impl GdnGatesArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_gates_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_gates_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_gates_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            a_log: tensor(self.a_log, held),
+            dt_bias: tensor(self.dt_bias, held),
+            gates: tensor(self.gates, held),
+            beta: tensor(self.beta, held),
+            double_beta: self.double_beta,
+        }
+    }
+}
+
+/// `kiln_gdn_gates_backward_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct GdnGatesBackwardArgs<'a> {
+    /// `` in T [M][H] or [M][H][DK], as in the forward call, as all down to dt_bias ``
+    pub a: Option<&'a Tensor>,
+    /// `` in T [M][H] ``
+    pub b: Option<&'a Tensor>,
+    /// `` in f32 [H] ``
+    pub a_log: Option<&'a Tensor>,
+    /// `` in f32 [H] or [H][DK]; NULL: 0 ``
+    pub dt_bias: Option<&'a Tensor>,
+    /// `` in f32, of a's shape ``
+    pub dgates: Option<&'a Tensor>,
+    /// `` in T or f32 [M][H] ``
+    pub dbeta: Option<&'a Tensor>,
+    /// `` out T, of a's shape ``
+    pub da: Option<&'a Tensor>,
+    /// `` out T [M][H] ``
+    pub db: Option<&'a Tensor>,
+    /// `` out f32 [H] ``
+    pub da_log: Option<&'a Tensor>,
+    /// `` out f32 [H] or [H][DK]; NULL: not wanted ``
+    pub ddt_bias: Option<&'a Tensor>,
+    pub double_beta: bool,
+}
+
+impl GdnGatesBackwardArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_gdn_gates_backward_args {
+        let _ = (&numbers, &held);
+        sys::kiln_gdn_gates_backward_args {
+            struct_size: core::mem::size_of::<sys::kiln_gdn_gates_backward_args>(),
+            a: tensor(self.a, held),
+            b: tensor(self.b, held),
+            a_log: tensor(self.a_log, held),
+            dt_bias: tensor(self.dt_bias, held),
+            dgates: tensor(self.dgates, held),
+            dbeta: tensor(self.dbeta, held),
+            da: tensor(self.da, held),
+            db: tensor(self.db, held),
+            da_log: tensor(self.da_log, held),
+            ddt_bias: tensor(self.ddt_bias, held),
+            double_beta: self.double_beta,
             ..Default::default()
         }
     }
@@ -1456,6 +1631,36 @@ impl HadamardArgs<'_> {
     }
 }
 
+/// `kiln_index_append_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexAppendArgs<'a> {
+    /// `` in bf16 or f16 [N][DI] ``
+    pub keys: Option<&'a Tensor>,
+    /// `` in i32 [N] ``
+    pub slots: Option<&'a Tensor>,
+    /// `` inout e4m3 [pages][page size][DI] ``
+    pub index_k: Option<&'a Tensor>,
+    /// `` inout f32 [pages][page size] ``
+    pub index_scales: Option<&'a Tensor>,
+    /// `` scales are rounded up to powers of two ``
+    pub power_of_two: bool,
+}
+
+impl IndexAppendArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_index_append_args {
+        let _ = (&numbers, &held);
+        sys::kiln_index_append_args {
+            struct_size: core::mem::size_of::<sys::kiln_index_append_args>(),
+            keys: tensor(self.keys, held),
+            slots: tensor(self.slots, held),
+            index_k: tensor(self.index_k, held),
+            index_scales: tensor(self.index_scales, held),
+            power_of_two: self.power_of_two,
+        }
+    }
+}
+
 /// `kiln_indexed_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct IndexedAttentionArgs<'a> {
@@ -1515,6 +1720,79 @@ impl IndexedAttentionArgs<'_> {
             lse: tensor(self.lse, held),
             indices: tensor(self.indices, held),
             topk: self.topk,
+            scale: number(self.scale, numbers),
+            base2: self.base2,
+            rows: self.rows,
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_indexed_attention_paged_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct IndexedAttentionPagedArgs<'a> {
+    /// `` in e4m3 [TQ][HI][DI]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1 ``
+    pub index_q: Option<&'a Tensor>,
+    /// `` in e4m3 [pages][page size][DI]; a page has 1 to 256 tokens ``
+    pub index_k: Option<&'a Tensor>,
+    /// `` in f32 [pages][page size] ``
+    pub index_scales: Option<&'a Tensor>,
+    /// `` in f32 [TQ][HI] ``
+    pub index_weights: Option<&'a Tensor>,
+    /// `` in i32 [B][pages per request] ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [B]: the new tokens included; may be 0 ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` in i32 [B + 1], from 0 to TQ, not decreasing; NULL: every request has TQ / B rows ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` in bf16 [TQ][H][D]; D is 576 or 512; NULL, and with it kv and out: the selection alone ``
+    pub q: Option<&'a Tensor>,
+    /// `` in bf16 [pages][page size][D], or with a dimension of 1 before the last: the first 512 values of a key are also its value. Pages lie (page size) tokens apart ``
+    pub kv: Option<&'a Tensor>,
+    /// `` in f32 [H], as in kiln_mla_prefill_sparse_args; NULL: none ``
+    pub sink: Option<&'a Tensor>,
+    /// `` out bf16 [TQ][H][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [TQ][H]; NULL: not wanted; this and lse as in kiln_mla_prefill_sparse_args ``
+    pub max_logits: Option<&'a Tensor>,
+    /// `` out f32 [TQ][H]; NULL: not wanted ``
+    pub lse: Option<&'a Tensor>,
+    /// `` out i32 [TQ][topk]: the slots of each query's tokens, by ascending positions, then -1; NULL: not wanted ``
+    pub indices: Option<&'a Tensor>,
+    /// `` keys of a query, 1 to 16384 ``
+    pub topk: i64,
+    /// `` tokens of the longest request, or more: the logits have room for so many; 0: what the table has room for ``
+    pub max_keys: i64,
+    /// `` of attention, > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+    /// `` as in kiln_mla_prefill_sparse_args ``
+    pub base2: bool,
+    /// `` queries whose logits are in memory at a time, more or less; 0: as many as fit 128 MiB, 512 at least ``
+    pub rows: i64,
+}
+
+impl IndexedAttentionPagedArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_indexed_attention_paged_args {
+        let _ = (&numbers, &held);
+        sys::kiln_indexed_attention_paged_args {
+            struct_size: core::mem::size_of::<sys::kiln_indexed_attention_paged_args>(),
+            index_q: tensor(self.index_q, held),
+            index_k: tensor(self.index_k, held),
+            index_scales: tensor(self.index_scales, held),
+            index_weights: tensor(self.index_weights, held),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            q_offsets: tensor(self.q_offsets, held),
+            q: tensor(self.q, held),
+            kv: tensor(self.kv, held),
+            sink: tensor(self.sink, held),
+            out: tensor(self.out, held),
+            max_logits: tensor(self.max_logits, held),
+            lse: tensor(self.lse, held),
+            indices: tensor(self.indices, held),
+            topk: self.topk,
+            max_keys: self.max_keys,
             scale: number(self.scale, numbers),
             base2: self.base2,
             rows: self.rows,
@@ -1830,6 +2108,10 @@ pub struct Mamba2BackwardArgs<'a> {
     pub skip: Option<&'a Tensor>,
     /// `` in f32 [H]; NULL: 0 ``
     pub dt_bias: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P]; NULL: 1 ``
+    pub z: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P], both or neither ``
+    pub ungated: Option<&'a Tensor>,
     /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
     pub offsets: Option<&'a Tensor>,
     /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
@@ -1852,6 +2134,8 @@ pub struct Mamba2BackwardArgs<'a> {
     pub dskip: Option<&'a Tensor>,
     /// `` out f32 [H]; NULL: not wanted ``
     pub ddt_bias: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P]; NULL: not wanted. Not without z ``
+    pub dz: Option<&'a Tensor>,
     /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
     pub dinitial_states: Option<&'a Tensor>,
     /// `` d = dt + dt_bias ``
@@ -1871,6 +2155,8 @@ impl Mamba2BackwardArgs<'_> {
             c: tensor(self.c, held),
             skip: tensor(self.skip, held),
             dt_bias: tensor(self.dt_bias, held),
+            z: tensor(self.z, held),
+            ungated: tensor(self.ungated, held),
             offsets: tensor(self.offsets, held),
             initial_states: tensor(self.initial_states, held),
             dout: tensor(self.dout, held),
@@ -1882,6 +2168,7 @@ impl Mamba2BackwardArgs<'_> {
             dc: tensor(self.dc, held),
             dskip: tensor(self.dskip, held),
             ddt_bias: tensor(self.ddt_bias, held),
+            dz: tensor(self.dz, held),
             dinitial_states: tensor(self.dinitial_states, held),
             plain_dt: self.plain_dt,
             ..Default::default()
@@ -1906,12 +2193,16 @@ pub struct Mamba2Args<'a> {
     pub skip: Option<&'a Tensor>,
     /// `` in f32 [H]; NULL: 0 ``
     pub dt_bias: Option<&'a Tensor>,
+    /// `` in T [B][S][H][P]: out is multiplied by silu(z); NULL: 1 ``
+    pub z: Option<&'a Tensor>,
     /// `` in i32 [E + 1], from 0 to S, not decreasing; NULL: not packed ``
     pub offsets: Option<&'a Tensor>,
     /// `` in f32 or T [E][H][P][N]; NULL: 0 ``
     pub initial_states: Option<&'a Tensor>,
     /// `` out T [B][S][H][P] ``
     pub out: Option<&'a Tensor>,
+    /// `` out T [B][S][H][P]: out without silu(z), for the gradients; NULL: not wanted. Not without z ``
+    pub ungated: Option<&'a Tensor>,
     /// `` out f32 or T [E][H][P][N]; NULL: not wanted ``
     pub final_states: Option<&'a Tensor>,
     /// `` d = dt + dt_bias ``
@@ -1931,9 +2222,11 @@ impl Mamba2Args<'_> {
             c: tensor(self.c, held),
             skip: tensor(self.skip, held),
             dt_bias: tensor(self.dt_bias, held),
+            z: tensor(self.z, held),
             offsets: tensor(self.offsets, held),
             initial_states: tensor(self.initial_states, held),
             out: tensor(self.out, held),
+            ungated: tensor(self.ungated, held),
             final_states: tensor(self.final_states, held),
             plain_dt: self.plain_dt,
             ..Default::default()
@@ -2074,6 +2367,8 @@ pub struct MaskedDecodeArgs<'a> {
     pub prompt_lengths: Option<&'a Tensor>,
     /// `` in f32 [1]: what out is multiplied by; NULL: 1 ``
     pub out_scale: Option<&'a Tensor>,
+    /// `` in f32 [H]: a logit of each head, natural and not scaled, whose exponential is added to the sum of softmax, and which has no value; -infinity is none, +infinity or NaN makes NaN; NULL: none ``
+    pub sinks: Option<&'a Tensor>,
 }
 
 impl MaskedDecodeArgs<'_> {
@@ -2120,6 +2415,7 @@ impl MaskedDecodeArgs<'_> {
             sources: tensor(self.sources, held),
             prompt_lengths: tensor(self.prompt_lengths, held),
             out_scale: tensor(self.out_scale, held),
+            sinks: tensor(self.sinks, held),
             ..Default::default()
         }
     }
@@ -3001,9 +3297,9 @@ pub struct PagedAttentionArgs<'a> {
     pub lengths: Option<&'a Tensor>,
     /// `` in i32 [B + 1], from 0 to TQ, not decreasing; NULL: every request has TQ / B rows ``
     pub q_offsets: Option<&'a Tensor>,
-    /// `` with q_offsets: rows of the request that has most, or more; rows past it are not computed. 0: TQ. A small number (times H / HKV at most 64) chooses the way of decoding ``
+    /// `` with q_offsets: rows of the request that has most, or more; rows past it are not computed. 0: TQ. A small number (times H / HKV at most 64) chooses the way of decoding. With a plan: the plan's ``
     pub max_queries: i64,
-    /// `` keys of the longest request, or more: how many shares the keys are split into depends on it, and no result; 0: what the table has room for ``
+    /// `` keys of the longest request, or more: how many shares the keys are split into depends on it, and no result; 0: what the table has room for. With a plan: not used ``
     pub max_keys: i64,
     /// `` out [TQ][H][DV] ``
     pub out: Option<&'a Tensor>,
@@ -3022,7 +3318,7 @@ pub struct PagedAttentionArgs<'a> {
     pub k_scales: Option<&'a Tensor>,
     /// `` in f32 [HKV]: the same for its values ``
     pub v_scales: Option<&'a Tensor>,
-    /// `` into how many shares the keys are split, 1 to 65536; 0: as many as fill the device ``
+    /// `` into how many shares the keys are split, 1 to 65536; 0: as many as fill the device, or as planned ``
     pub splits: i64,
     /// `` > 0; NULL: 1/sqrt(D) ``
     pub scale: Option<f64>,
@@ -3438,7 +3734,7 @@ impl VerticalSlashEstimateArgs<'_> {
 }
 
 /// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
-/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`, `kiln_moe`, `kiln_moe_route`.
+/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`, `kiln_moe`, `kiln_moe_route`, `kiln_paged_plan_make`.
 impl Operators {
     /// `kiln_activate`.
     pub fn activate(&self, stream: &Stream, args: &ActivateArgs) -> Result<()> {
@@ -3706,6 +4002,32 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_gated_norm`.
+    pub fn gated_norm(&self, stream: &Stream, args: &GatedNormArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gated_norm(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gated_norm_backward`.
+    pub fn gated_norm_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GatedNormBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gated_norm_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gated_norm_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_gdn_backward`.
     pub fn gdn_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnBackwardArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -3734,6 +4056,32 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_gdn_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gdn_gates`.
+    pub fn gdn_gates(&self, stream: &Stream, args: &GdnGatesArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_gates(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_gdn_gates_backward`.
+    pub fn gdn_gates_backward(&self, stream: &Stream, scratch: &mut Workspace, args: &GdnGatesBackwardArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_gdn_gates_backward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_gdn_gates_backward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -3816,6 +4164,16 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_index_append`.
+    pub fn index_append(&self, stream: &Stream, args: &IndexAppendArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_index_append(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_indexed_attention`.
     pub fn indexed_attention(&self, stream: &Stream, scratch: &mut Workspace, args: &IndexedAttentionArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -3828,6 +4186,22 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_indexed_attention(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_indexed_attention_paged`.
+    pub fn indexed_attention_paged(&self, stream: &Stream, scratch: &mut Workspace, args: &IndexedAttentionPagedArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_indexed_attention_paged_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_indexed_attention_paged(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 Expr *common_call(Arena *arena, DType type, const char *name, int n, va_list list)
 {
-    Expr *args[16];
+    Expr *args[EXPR_SLOTS_MAX];
     for (int i = 0; i < n; i++) args[i] = va_arg(list, Expr *);
     return expr_call(arena, type, name, n, args);
 }

@@ -55,10 +55,31 @@ static Expr *one_later(Cpu *cx, Expr *x)
                         int_add(cx->arena, expr_var(cx->arena, (Var *)cx->step_var), cx->step_by));
 }
 
+// The same place of the next instance: steps over packed rows are a few lines each, and the next one is too near.
+static Expr *one_instance_later(Cpu *cx, Expr *x)
+{
+    const Var *const step_var = cx->step_var;
+    Expr *const step_by = cx->step_by;
+    if (cx->kernel->n_grid) {
+        cx->step_var = cx->kernel->grid[0].var;
+        cx->step_by = int_const(cx->arena, 1);
+    }
+    Expr *const later = one_later(cx, x);
+    cx->step_var = step_var;
+    cx->step_by = step_by;
+    return later;
+}
+
 static bool is_scalar_of_kernel(const Expr *x, void *context)
 {
     const Cpu *const cx = context;
     return x->kind == E_VAR && x->var.var->id < cx->kernel->n_vars && cx->lets && cx->lets[x->var.var->id];
+}
+
+static Expr *address_of_bits(Cpu *cx, Expr *pointer, Expr *at, DType type)
+{
+    return cpu_call(cx, DTYPE_U8, "kiln_at", 2, pointer,
+                    expr_binary(cx->arena, X_SHR, at, int_const(cx->arena, dtype_bits(type) == 4 ? 1 : 2)));
 }
 
 // After the copy `op` of src into a whole tile.
@@ -66,21 +87,24 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
 {
     Buffer *const tile = op->copy.dst.buffer;
     if (cpu_is_checked(cx) || cx->nest || !cx->step_var || op->kind != T_COPY || src->by_elements ||
-        src->root->kind != BUFFER_TENSOR || src->root->access != ACCESS_IN || src->packed || src->bytes ||
-        src->n_axes != tile->rank || tile->rank == 0 || !region_is_whole(&op->copy.dst) ||
-        (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) || cpu_place_stride(src, tile->rank - 1) != 1)
+        src->root->kind != BUFFER_TENSOR || src->root->access != ACCESS_IN || src->bytes ||
+        (src->packed && src->root->type != src->type) || src->n_axes != tile->rank || tile->rank == 0 ||
+        !region_is_whole(&op->copy.dst) || (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) ||
+        cpu_place_stride(src, tile->rank - 1) != 1)
         return;
     TileInfo *const t = &cx->tiles[tile->id];
     for (int d = 0; d < tile->rank && t->home != cx->out; d++) // strides that only this block knows
         if (src->at.coef[d] && expr_any(src->at.coef[d], is_scalar_of_kernel, cx)) return;
-    Expr *const next = one_later(cx, src->at.base);
+    Expr *const next = src->packed ? one_instance_later(cx, src->at.base) : one_later(cx, src->at.base);
     if (!next) return;
-    Expr *const address = expr_address(cx->arena, src->pointer, cpu_expr(cx, next));
+    Expr *const address = src->packed ? address_of_bits(cx, cpu_of(cx, src->pointer), cpu_expr(cx, next), src->type)
+                                      : expr_address(cx->arena, src->pointer, cpu_expr(cx, next));
+    const DType array = cpu_array_type(src->type);
     t->ahead_type = src->type;
-    if (t->home == cx->out) t->ahead = cpu_declare_pointer(cx, src->type, "ahead", address);
+    if (t->home == cx->out) t->ahead = cpu_declare_pointer(cx, array, "ahead", address);
     else { // inside a branch or loop: readers may stand behind it
         LoopList *const here = cpu_enter(cx, t->home);
-        t->ahead = cpu_declare_pointer(cx, src->type, "ahead", cpu_literal(cx, "NULL"));
+        t->ahead = cpu_declare_pointer(cx, array, "ahead", cpu_literal(cx, "NULL"));
         cpu_enter(cx, here);
         cpu_assign(cx, t->ahead, address);
     }
@@ -103,7 +127,9 @@ static void fetch_row(const TileUse *use, void *context)
     if (!use->reads || !use->subs || use->buffer->kind == BUFFER_VIEW || use->buffer->kind == BUFFER_TENSOR) return;
     TileInfo *const t = &cx->tiles[use->buffer->id];
     const int last = use->buffer->rank - 1;
-    if (!t->ahead || use->subs[last]->kind != E_VAR || use->subs[last]->var.var != r->inner) return;
+    if (!t->ahead || dtype_bits(t->ahead_type) < 8 || use->subs[last]->kind != E_VAR ||
+        use->subs[last]->var.var != r->inner)
+        return;
     Expr *at = r->lo;
     for (int d = 0; d < last; d++) {
         if (expr_uses(use->subs[d], r->inner) || expr_loads(use->subs[d])) return;
@@ -141,6 +167,19 @@ Expr *cpu_take_ahead(Cpu *cx, const Operand *o)
     TileInfo *const t = &cx->tiles[o->region.buffer->id];
     if (!t->ahead || !t->borrowed || !region_is_whole(&o->region)) return none;
     Expr *const ahead = cpu_of(cx, t->ahead);
+    t->ahead = NULL;
+    return ahead;
+}
+
+// For a loop over a row of packed elements: where the next step's row lies, or NULL's text.
+Expr *cpu_take_ahead_bits(Cpu *cx, const Expr *load)
+{
+    TileInfo *const t = &cx->tiles[load->load.buffer->id];
+    if (!t->ahead || dtype_bits(t->ahead_type) >= 8) return cpu_literal(cx, "NULL");
+    Expr *at = int_const(cx->arena, 0);
+    for (int d = 0; d < load->load.buffer->rank - 1; d++)
+        at = int_add(cx->arena, at, int_mul(cx->arena, cpu_expr(cx, load->load.subs[d]), t->ahead_strides[d]));
+    Expr *const ahead = address_of_bits(cx, cpu_of(cx, t->ahead), at, t->ahead_type);
     t->ahead = NULL;
     return ahead;
 }

@@ -362,12 +362,16 @@ static void lower_borrowing_copy(Cpu *cx, TileOp *op)
     Place src, dst;
     if (!cpu_place_region(cx, &src, &op->copy.src)) return;
     cpu_note_ahead(cx, op, &src);
-    Expr *const inside = box_inside(cx, &src);
+    Expr *const inside = t->counts ? cpu_count_there(cx, t, &src) : box_inside(cx, &src);
     LoopList take = loop_list(cx->arena), fill = loop_list(cx->arena), *const out = cpu_enter(cx, &take);
     cpu_assign(cx, t->pointer, cpu_place_address(cx, &src, cpu_linear_at(cx, &src.at, NULL)));
     for (int d = 0; d < tile->rank - 1; d++) cpu_assign(cx, t->strides[d]->var.var, cpu_expr(cx, src.at.coef[d]));
 
-    cpu_enter(cx, &fill);
+    cpu_enter(cx, inside ? &fill : out);
+    if (!inside) {
+        cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { take.first } });
+        return;
+    }
     Expr *borrowed[MAX_RANK];
     int64_t stride = 1, extent = 1;
     memcpy(borrowed, t->strides, sizeof borrowed);
@@ -381,8 +385,7 @@ static void lower_borrowing_copy(Cpu *cx, TileOp *op)
     if (cpu_place_region(cx, &dst, &op->copy.dst)) cpu_copy_places(cx, &dst, &src, op->span);
     memcpy(t->strides, borrowed, sizeof borrowed);
     cpu_enter(cx, out);
-    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, take.first, fill.first } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { take.first } });
+    cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, take.first, fill.first } });
 }
 
 typedef struct Borrow {
@@ -391,7 +394,8 @@ typedef struct Borrow {
     bool *filled;
 } Borrow;
 
-static bool can_lend(Cpu *cx, TileOp *op)
+// A copy into a whole tile of what could stand in for it.
+bool cpu_can_lend(Cpu *cx, TileOp *op)
 {
     Buffer *const tile = op->copy.dst.buffer, *const root = buffer_root(op->copy.src.buffer);
     Place src;
@@ -425,7 +429,7 @@ static void refuse_left_side(Borrow *b, const TileOp *op)
 static void survey_borrows(Borrow *b, TileOp *op, bool in_forall)
 {
     for (; op; op = op->next) {
-        if (op->kind == T_COPY && !in_forall && can_lend(b->cx, op)) {
+        if (op->kind == T_COPY && !in_forall && cpu_can_lend(b->cx, op)) {
             b->filled[op->copy.dst.buffer->id] = true;
             continue;
         }
@@ -454,6 +458,7 @@ void cpu_find_borrowed(Cpu *cx)
             t->strides[d] = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "stride", t->strides[d]));
         }
     }
+    cpu_find_cut(cx);
 }
 
 // ---- the ops
@@ -490,6 +495,9 @@ void cpu_copy(Cpu *cx, TileOp *op)
                  "a copy to a tile of the same type first, and the conversion from there",
                  "elements that are several to a byte are taken out one by one");
     emit_rows(&r);
+    if (r.kind == ROW_COPY && cx->tiles &&
+        (op->copy.dst.buffer->kind == BUFFER_SHARED || op->copy.dst.buffer->kind == BUFFER_FRAGMENT))
+        cpu_count_there(cx, &cx->tiles[op->copy.dst.buffer->id], &r.src);
     if (cpu_is_checked(cx) && r.kind != ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, false);
 }
 
@@ -514,7 +522,7 @@ bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *e
     const int rank = tile->buffer->rank;
     if (op->kind != T_COPY || !is_whole_tile(tile) || rank < (columns ? 1 : 2) || region_rank(tile) != rank)
         return false;
-    if (tile == dst && cx->tiles[dst->buffer->id].borrowed) return false;
+    if (tile == dst && (cx->tiles[dst->buffer->id].borrowed || cx->tiles[dst->buffer->id].counts)) return false;
     const bool fits = tile == src                   ? is_quiet_tensor(dst, ACCESS_OUT, rank)
                       : buffer_is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) &&
                                                           src->buffer->rank == rank && region_rank(src) == rank

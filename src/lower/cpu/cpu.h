@@ -50,6 +50,9 @@ typedef struct TileInfo {
     int first, last; // places in the order of ops between which it lives
     bool declared;
     bool borrowed; // filled by whole copies only: may point into a tensor (copy.c)
+    bool counts;   // cut.c: of rank 2, read by products alone; beyond `there` it is zero, and not in memory if borrowed
+    Expr *begin[2], *extent[2]; // where each axis begins in the tensor, and where that ends; NULL: always inside
+    Var *there[2];              // how many of the axis are inside; NULL: all
     int uses;
     LoopList *home; // the statements that its life begins in
     Var *ahead;     // ahead.c: where the next step's contents lie in their tensor, until somebody fetches
@@ -74,7 +77,7 @@ typedef struct Nest {
     LoopList *after[MAX_RANK + 9];
     Var *inner; // the innermost index if it is a 32-bit loop variable, else NULL
     Var *inner32;
-    VEC(Hoist) hoists;
+    VEC(Hoist) hoists, rows;     // rows: looked up (table.c)
     VEC(const Buffer *) written; // roots that the body writes
     int8_t *depth;               // by variable id: the level that defines it
     int n_depths;
@@ -106,6 +109,7 @@ typedef struct Cpu {
     Var *host, *temp;           // scratch's header; room for one op
     int64_t temp_bytes;
     Nest *nest;
+    int n_sums;                 // names of table.c
     const char *continue_label; // where `continue` of the innermost loop goes; NULL: C's own
     const char *return_label;
     bool sequential;
@@ -190,9 +194,12 @@ bool cpu_may_share_rows(const TileOp *op);
 bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *extent); // copy.c
 void cpu_update(Cpu *cx, TileOp *op);                                                   // reduce.c
 bool cpu_reduces_in_lanes(Cpu *cx, const Nest *nest);
-void cpu_copy(Cpu *cx, TileOp *op);   // copy.c: COPY, FILL, ATOMIC_TILE
-void cpu_scan(Cpu *cx, TileOp *op);   // scan.c
+void cpu_copy(Cpu *cx, TileOp *op);    // copy.c: COPY, FILL, ATOMIC_TILE
+void cpu_scan(Cpu *cx, TileOp *op);    // scan.c
+Expr *cpu_looked_up(Cpu *cx, Expr *x); // table.c
+Expr *cpu_dot_looked_up(Cpu *cx, const TileOp *op, int depth);
 void cpu_matmul(Cpu *cx, TileOp *op); // matmul.c
+bool cpu_product_may_cut(Cpu *cx, TileOp *op, const Operand *side);
 void cpu_atomic(Cpu *cx, TileOp *op); // atomic.c
 Expr *cpu_atomic_expr(Cpu *cx, Expr *x);
 Expr *cpu_atomic_on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value, Expr *compare);
@@ -207,6 +214,10 @@ void cpu_sequential_forall(Cpu *cx, TileOp *op, int at);
 // ---- scratch.c
 void cpu_plan_scratch(Cpu *cx);
 void cpu_find_borrowed(Cpu *cx); // copy.c
+bool cpu_can_lend(Cpu *cx, TileOp *op);
+void cpu_find_cut(Cpu *cx); // cut.c
+Expr *cpu_count_there(Cpu *cx, const TileInfo *t, const Place *src);
+bool cpu_hides_sums(Cpu *cx, const TileOp *product, int axis, const TileInfo *side, int side_axis);
 void cpu_declare_tile(Cpu *cx, Buffer *buffer);
 int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes); // asks for temp[offset, offset + bytes)
 Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t *room); // dense, behind the tiles
@@ -221,6 +232,7 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src);
 void cpu_note_let(Cpu *cx, TileOp *op);
 void cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, LoopList *list, Expr *lo, Expr *hi);
 Expr *cpu_take_ahead(Cpu *cx, const Operand *o);
+Expr *cpu_take_ahead_bits(Cpu *cx, const Expr *load);
 
 // ---- notes.c: performance notes (ir/note.h)
 void cpu_weigh(Cpu *cx); // before anything is lowered

@@ -141,6 +141,8 @@ Expr *cpu_expr(Cpu *cx, Expr *x)
     if (!cx->nest || x->kind == E_INT || x->kind == E_FLOAT || x->kind == E_VAR || cpu_is_checked(cx))
         return lower_node(cx, x);
     const int depth = cpu_expr_depth(cx, x);
+    Expr *const looked_up = depth == cx->nest->n ? cpu_looked_up(cx, x) : NULL;
+    if (looked_up) return looked_up;
     const bool moves = depth < cx->nest->n && expr_any(x, is_worth_moving, NULL) && !expr_any(x, must_stay, NULL) &&
                        !((cx->nest->conditional || cx->nest->may_be_empty) && expr_any(x, may_fault, NULL));
     return moves ? moved_out(cx, x, depth) : lower_node(cx, x);

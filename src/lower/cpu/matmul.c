@@ -26,7 +26,7 @@ static const Kind kinds[] = {   // of kiln_matmul_NAME; `use`, `few`: the parts 
     { "e5m2",      DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
     { "e4m3_e5m2", DTYPE_E4M3, DTYPE_E5M2, DTYPE_F32, "E4M3_E5M2", NULL },
     { "e5m2_e4m3", DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, "E5M2_E4M3", NULL },
-    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", NULL },
+    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", "FEW_I8" },
     { "u8u8",      DTYPE_U8,   DTYPE_U8,   DTYPE_I32, "U8U8", NULL },
     { "i8u8",      DTYPE_I8,   DTYPE_U8,   DTYPE_I32, "I8U8", NULL },
     { "u8i8",      DTYPE_U8,   DTYPE_I8,   DTYPE_I32, "U8I8", NULL },
@@ -69,6 +69,7 @@ typedef struct Side {
     Expr *pointer, *stride; // of its first element; elements from row to row
     bool transposed;        // a lies as [k][m], b as [n][k]
     int64_t rows, columns;  // as it lies
+    const TileInfo *cut;    // how much of it is inside (cut.c), NULL: all
 } Side;
 
 static bool const_widths(Cpu *cx, const Place *p, int64_t *rows, int64_t *columns, Span span)
@@ -105,6 +106,8 @@ static bool lower_side(Cpu *cx, const Operand *o, DType type, int64_t *room, Sid
     // The conversion that the source asks for rounds; it is not skipped even if the kernel takes both types.
     const bool as_named =
         same && (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
+    const TileInfo *const t = buffer_is_tile(o->region.buffer) ? &cx->tiles[o->region.buffer->id] : NULL;
+    side->cut = t && t->counts ? t : NULL;
     const bool direct = as_named && !p.packed && !p.bytes && !p.by_elements && !p.checks.count;
     if (direct && (cpu_place_stride(&p, 1) == 1 || cpu_place_stride(&p, 0) == 1)) {
         const bool across = cpu_place_stride(&p, 1) != 1;
@@ -167,7 +170,7 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
     cpu_add_loop(cx, j, int_const(cx->arena, 0), int_const(cx->arena, columns), &inner);
     cpu_enter(cx, out);
     cpu_add_loop(cx, i, int_const(cx->arena, 0), int_const(cx->arena, rows), &outer);
-    *side = (Side){ cpu_of(cx, dense.pointer), int_const(cx->arena, 2 * columns), false, rows, 2 * columns };
+    *side = (Side){ cpu_of(cx, dense.pointer), int_const(cx->arena, 2 * columns), false, rows, 2 * columns, NULL };
     return true;
 }
 
@@ -175,8 +178,8 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
 
 static DType operand_type(const Operand *o) { return o->type == DTYPE_NONE ? o->region.buffer->type : o->type; }
 
-// Whether b is better read where it lies (prelude/matmul_few.c). For bf16, tile registers and dot products of pairs
-// take up to 16 rows, where b lies as they need it.
+// Whether b is better read where it lies (prelude/matmul_few.c). For bf16 and i8, tile registers and dot products of
+// pairs and quads take up to 16 rows, where b lies as they need it.
 static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool a_transposed,
                    bool b_transposed)
 {
@@ -185,7 +188,65 @@ static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_
     if (bf16 && t->amx && b_transposed && n % 16 == 0 && k % 32 == 0) return true;
     if (bf16 && t->bf16 && !t->amx && !a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0))
         return true;
+    if (kind->a == DTYPE_I8)
+        return kind->few && t->vnni && t->isa == ISA_AVX512 && m <= (t->amx ? FEW_ROWS : 16) && !a_transposed &&
+               b_transposed && k % 64 == 0;
     return kind->few && m <= FEW_ROWS;
+}
+
+// For cut.c: whether the product takes this side as its tile holds it, by a function that packs.
+bool cpu_product_may_cut(Cpu *cx, TileOp *op, const Operand *side)
+{
+    const DType a = operand_type(&op->matmul.a), b = operand_type(&op->matmul.b);
+    const Kind *const kind = choose_kind(a, b, op->matmul.dst.buffer->type);
+    const DType type = side == &op->matmul.a ? kind ? kind->a : DTYPE_NONE : kind ? kind->b : DTYPE_NONE;
+    const bool transposed = op->matmul.a.transposed;
+    int64_t m, n, k;
+    if (!kind || kind->c == DTYPE_F64 || kind->a == DTYPE_I32 || op->matmul.meta || operand_type(side) != type ||
+        side->region.buffer->type != type || !expr_as_int(region_extent(&op->matmul.dst, 0), &m) ||
+        !expr_as_int(region_extent(&op->matmul.dst, 1), &n) ||
+        !expr_as_int(region_extent(&op->matmul.a.region, transposed ? 0 : 1), &k))
+        return false;
+    return !is_few(cx, kind, m, n, k, transposed, op->matmul.b.transposed);
+}
+
+static Expr *there(Cpu *cx, const TileInfo *t, int axis, int64_t extent)
+{
+    return t && t->there[axis] ? cpu_of(cx, t->there[axis]) : int_const(cx->arena, extent);
+}
+
+static Expr *larger(Cpu *cx, Expr *x, Expr *y)
+{
+    int64_t a, b;
+    if (expr_equal(x, y) || (expr_as_int(x, &a) && expr_as_int(y, &b) && a >= b)) return x;
+    return cpu_call(cx, DTYPE_INT, "kiln_max_int", 2, x, y);
+}
+
+// What a product computes, where the edges of tensors cut its sides, and what of these is in memory.
+typedef struct Extents {
+    Expr *m, *n, *k, *a_m, *a_k, *b_n, *b_k;
+} Extents;
+
+static Extents product_extents(Cpu *cx, const TileOp *op, const Side *a, const Side *b, int64_t m, int64_t n, int64_t k)
+{
+    enum { PANEL = 64 }; // columns that are computed together, at most
+    const int a_k = a->transposed ? 0 : 1, b_n = b->transposed ? 0 : 1;
+    Arena *const arena = cx->arena;
+    Expr *const rows = there(cx, a->cut, 1 - a_k, m), *const columns = there(cx, b->cut, b_n, n);
+    Expr *const a_steps = there(cx, a->cut, a_k, k), *const b_steps = there(cx, b->cut, 1 - b_n, k);
+    const bool a_lent = a->cut && a->cut->borrowed, b_lent = b->cut && b->cut->borrowed;
+    Extents e = { int_const(arena, m), int_const(arena, n), int_const(arena, k), int_const(arena, m),
+                  int_const(arena, k), int_const(arena, n), int_const(arena, k) };
+    if (a_lent) e.a_m = rows, e.a_k = a_steps;
+    if (b_lent) e.b_n = columns, e.b_k = b_steps;
+    if (a->cut && a->cut->there[a_k] && b->cut && b->cut->there[1 - b_n]) e.k = larger(cx, a_steps, b_steps);
+    if (a->cut && a->cut->there[1 - a_k] && cpu_hides_sums(cx, op, 0, a->cut, 1 - a_k)) e.m = rows;
+    if (b->cut && b->cut->there[b_n] && cpu_hides_sums(cx, op, 1, b->cut, b_n)) {
+        Expr *const whole =
+            int_mul(arena, int_const(arena, PANEL), int_ceildiv(arena, columns, int_const(arena, PANEL)));
+        e.n = n % PANEL == 0 ? whole : columns;
+    }
+    return e;
 }
 
 static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
@@ -208,13 +269,22 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     const bool few = is_few(cx, kind, m, n, k, a.transposed, b.transposed);
     if (few) cpu_temp_room(cx, room, 16 * round_up(k, 16) + 32 * k + 64 * 16 * 4 + 64);
     cpu_use_prelude(cx, few ? kind->few : kind->use);
-    cpu_add_call(cx,
-                 cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_%s_%s", few ? "few" : "matmul", kind->name),
-                          few ? 14 : 13, cpu_place_address(cx, &c, cpu_linear_at(cx, &c.at, NULL)),
-                          cpu_expr(cx, c.at.coef[0]), a.pointer, a.stride, int_const(cx->arena, a.transposed),
-                          b.pointer, b.stride, int_const(cx->arena, b.transposed), int_const(cx->arena, m),
-                          int_const(cx->arena, n), int_const(cx->arena, k), int_const(cx->arena, op->matmul.accumulate),
-                          scratch, few ? cpu_take_ahead(cx, &op->matmul.b) : NULL));
+    Expr *const to = cpu_place_address(cx, &c, cpu_linear_at(cx, &c.at, NULL)), *const to_stride =
+                                                                                    cpu_expr(cx, c.at.coef[0]);
+    Expr *const turned_a = int_const(cx->arena, a.transposed), *const turned_b = int_const(cx->arena, b.transposed);
+    Expr *const more = int_const(cx->arena, op->matmul.accumulate);
+    if (few || (!a.cut && !b.cut)) {
+        cpu_add_call(cx,
+                     cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_%s_%s", few ? "few" : "matmul", kind->name),
+                              few ? 14 : 13, to, to_stride, a.pointer, a.stride, turned_a, b.pointer, b.stride,
+                              turned_b, int_const(cx->arena, m), int_const(cx->arena, n), int_const(cx->arena, k), more,
+                              scratch, few ? cpu_take_ahead(cx, &op->matmul.b) : NULL));
+    } else {
+        const Extents e = product_extents(cx, op, &a, &b, m, n, k);
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_matmul_cut_%s", kind->name), 17, to,
+                                  to_stride, a.pointer, a.stride, turned_a, e.a_m, e.a_k, b.pointer, b.stride, turned_b,
+                                  e.b_n, e.b_k, e.m, e.n, e.k, more, scratch));
+    }
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &c, false);
 }
 

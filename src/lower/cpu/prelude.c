@@ -44,7 +44,7 @@ void cpu_choose_preludes(Cpu *cx)
     static const char *const bytes[] = { "I8I8", "U8U8", "I8U8", "U8I8" };
     static const char *const few[] = { "FEW_F32", "FEW_BF16", "FEW_F16", "FEW_E4M3", "FEW_E5M2" };
     const bool is_narrow = uses_any(cx, narrow, COUNT(narrow)), is_bytes = uses_any(cx, bytes, COUNT(bytes));
-    const bool is_few = uses_any(cx, few, COUNT(few));
+    const bool is_few = uses_any(cx, few, COUNT(few)), is_few_bytes = cpu_has_use(cx, "FEW_I8");
     const bool product = is_narrow || is_bytes || cpu_has_use(cx, "F32") || cpu_has_use(cx, "F64");
     const bool tiles = cx->target && cx->target->amx && (is_narrow || is_bytes || cpu_has_use(cx, "FEW_BF16"));
     const struct {
@@ -60,7 +60,7 @@ void cpu_choose_preludes(Cpu *cx)
         { "cpu/reduce", cpu_has_use(cx, "REDUCE") },
         { "cpu/atomic", cx->atomics },
         { "cpu/check", cpu_is_checked(cx) },
-        { "cpu/matmul_pack", is_few || (product && (is_narrow || is_bytes || cpu_has_use(cx, "F32"))) },
+        { "cpu/matmul_pack", is_few || is_few_bytes || (product && (is_narrow || is_bytes || cpu_has_use(cx, "F32"))) },
         { "cpu/matmul_vector", product },
         { "cpu/matmul_amx", tiles },
         { "cpu/matmul", product && (is_narrow || is_bytes || cpu_has_use(cx, "F32")) },
@@ -71,6 +71,7 @@ void cpu_choose_preludes(Cpu *cx)
         { "cpu/matmul_i32", cpu_has_use(cx, "I32") },
         { "cpu/matmul_few_bf16", cpu_has_use(cx, "FEW_BF16") },
         { "cpu/matmul_few", is_few },
+        { "cpu/matmul_few_i8", is_few_bytes },
     };
     cx->unit->preludes = NEW_ARRAY(cx->arena, const char *, COUNT(parts));
     for (int i = 0; i < COUNT(parts); i++)

@@ -208,9 +208,16 @@ void cpu_update(Cpu *cx, TileOp *op)
     const DType stored = op->update.var ? op->update.var->type : op->update.buffer->type;
     DType wide = dtype_info[stored].wide;
     if (wide == DTYPE_TF32) wide = DTYPE_F32;
-    Expr *const value = cpu_convert(cx, wide, cpu_expr(cx, op->update.value));
     const bool reduces = op->update.reduces && nest && !(op->update.var && is_private(nest, op->update.var));
     const int depth = reduces ? target_depth(cx, op) : 0;
+    Expr *const sum = reduces && stored == DTYPE_F32 ? cpu_dot_looked_up(cx, op, depth) : NULL;
+    if (sum) {
+        LoopList *const back = cpu_enter(cx, nest->after[depth]);
+        combine(cx, op, wide, sum);
+        cpu_enter(cx, back);
+        return;
+    }
+    Expr *const value = cpu_convert(cx, wide, cpu_expr(cx, op->update.value));
     if (!reduces || depth >= nest->n) {
         if (!reduces) guard_scaling(cx, op, value);
         combine(cx, op, wide, value);

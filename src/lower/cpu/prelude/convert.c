@@ -190,12 +190,42 @@ KILN_INLINE void kiln_set_bits2(uint8_t *row, int64_t i, uint32_t x)
     }
 KILN_DEFINE_SHARED_BITS(4, 2, 15u)
 KILN_DEFINE_SHARED_BITS(2, 4, 3u)
+// Whole vectors of a byte for each of n packed elements, from a byte's first on; returns for how many.
+#if KILN_AVX512 || KILN_AVX2
+#define KILN_WIDEN_BYTES(words, bytes) __asm__("vpmovzxbw %1, %0" : "=v"(words) : "m"(bytes))
+#else
+#define KILN_WIDEN_BYTES(words, bytes) words = __builtin_convertvector(bytes, __typeof__(words))
+#endif
+#define KILN_UNPACK_VECTORS(BYTES)                                                                  \
+    for (; n - i >= BYTES; i += BYTES) {                                                            \
+        typedef uint8_t Half __attribute__((vector_size(BYTES / 2), aligned(1), may_alias));        \
+        typedef uint16_t Words __attribute__((vector_size(BYTES)));                                 \
+        typedef Words AnyWords __attribute__((aligned(1), may_alias));                              \
+        Words x;                                                                                    \
+        KILN_WIDEN_BYTES(x, *(const Half *)(from + i / 2));                                         \
+        *(AnyWords *)(to + i) = (x | x << 4) & 0x0f0f;                                              \
+    }
+KILN_INLINE int64_t kiln_unpack_vectors4(uint8_t *to, const uint8_t *from, int64_t n)
+{
+    int64_t i = 0;
+    KILN_UNPACK_VECTORS(KILN_VECTOR_BYTES)
+#if KILN_AVX512
+    KILN_UNPACK_VECTORS(32)
+#endif
+    return i;
+}
+KILN_INLINE int64_t kiln_unpack_vectors2(uint8_t *to, const uint8_t *from, int64_t n)
+{
+    (void)to, (void)from, (void)n;
+    return 0;
+}
 // A row of a byte for each of n packed elements, from number `first` on, and back; bytes between are whole.
 #define KILN_DEFINE_ROWS_OF_BITS(BITS, PER_BYTE, MASK)                                                    \
     KILN_INLINE void kiln_unpack_bits##BITS(uint8_t *to, const uint8_t *row, int64_t first, int64_t n)   \
     {                                                                                                     \
         int64_t i = 0;                                                                                    \
         for (; i < n && (first + i) % PER_BYTE; i++) to[i] = (uint8_t)kiln_get_bits##BITS(row, first + i); \
+        i += kiln_unpack_vectors##BITS(to + i, row + (first + i) / PER_BYTE, n - i);                      \
         const uint8_t *const from = row + (first + i) / PER_BYTE;                                         \
         const int64_t whole = (n - i) / PER_BYTE;                                                         \
         KILN_VECTORIZE                                                                                    \
@@ -324,3 +354,68 @@ static __attribute__((unused)) void kiln_row_bf16_from_f32(uint16_t *restrict to
 #else
 KILN_DEFINE_ROW(kiln_row_bf16_from_f32, uint16_t, float, kiln_bf16_from_f32)
 #endif
+
+#if KILN_AVX512 || KILN_AVX2
+// A byte in each lane. gcc 12 converts vectors of bytes to words one by one.
+KILN_INLINE kiln_vu32 kiln_lanes_from_bytes(const void *from)
+{
+    typedef uint8_t Bytes __attribute__((vector_size(KILN_LANES), aligned(1), may_alias));
+    kiln_vu32 lanes;
+    __asm__("vpmovzxbd %1, %0" : "=v"(lanes) : "m"(*(const Bytes *)from));
+    return lanes;
+}
+// A vector of table[codes[i]]; codes are below 16.
+KILN_INLINE kiln_vf32 kiln_look_up_lanes(const float *table, const uint8_t *codes)
+{
+    const kiln_vi32 code = (kiln_vi32)kiln_lanes_from_bytes(codes);
+    kiln_vf32 value;
+    __asm__("vpermps %1, %2, %0" : "=v"(value) : "v"(*(const kiln_vf32_any *)table), "v"(code));
+#if !KILN_AVX512
+    kiln_vf32 high;
+    __asm__("vpermps %1, %2, %0" : "=v"(high) : "v"(*(const kiln_vf32_any *)(table + KILN_LANES)), "v"(code));
+    const kiln_vi32 which = code > 7;
+    value = (kiln_vf32)(((kiln_vi32)high & which) | ((kiln_vi32)value & ~which));
+#endif
+    return value;
+}
+// Adds the products of a row of looked up values and a row of numbers to sums; n is a constant, a multiple of 16. `ahead`:
+// where the packed codes of a later step lie, NULL if unknown.
+KILN_INLINE void kiln_dot_looked_up(kiln_vf32 sums[4], const float *table, const uint8_t *codes, const float *row, int64_t n,
+                                    const uint8_t *ahead)
+{
+    KILN_UNROLL for (int64_t i = 0; i < n; i += KILN_LANES) {
+        if (ahead && i % 128 == 0) KILN_FETCH(ahead + i / 2);
+        sums[i / KILN_LANES % 4] += kiln_look_up_lanes(table, codes + i) * *(const kiln_vf32_any *)(row + i);
+    }
+    if (n < 4 * KILN_LANES) {       // the next row adds to other sums, and does not wait for these
+        const kiln_vf32 first = sums[0], second = sums[1];
+        sums[0] = sums[2], sums[1] = sums[3], sums[2] = first, sums[3] = second;
+    }
+}
+#define KILN_DECLARE_SUMS(sums) kiln_vf32 sums[4] = { { 0 } }
+#if KILN_AVX512
+#define KILN_HALVES_OF_LANES(s) s += KILN_SHUFFLE(s, s, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#else
+#define KILN_HALVES_OF_LANES(s) (void)0
+#endif
+KILN_INLINE float kiln_sum_of_sums(const kiln_vf32 sums[4])
+{
+    typedef float Quad __attribute__((vector_size(16)));
+    Quad x, y;
+    kiln_vf32 all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    KILN_HALVES_OF_LANES(all);
+    __builtin_memcpy(&x, &all, 16);
+    __builtin_memcpy(&y, (const char *)&all + 16, 16);
+    x += y;
+    return (x[0] + x[1]) + (x[2] + x[3]);
+}
+#endif
+// to[i] = table[codes[i]]; codes are below 16.
+KILN_INLINE void kiln_look_up(float *to, const float *table, const uint8_t *codes, int64_t n)
+{
+    int64_t i = 0;
+#if KILN_AVX512 || KILN_AVX2
+    for (; i <= n - KILN_LANES; i += KILN_LANES) *(kiln_vf32_any *)(to + i) = kiln_look_up_lanes(table, codes + i);
+#endif
+    for (; i < n; i++) to[i] = table[codes[i]];
+}

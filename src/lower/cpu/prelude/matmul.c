@@ -9,6 +9,8 @@
 //   kiln_product_rows_T(c, c_stride, a, a_stride, a_transposed, packed_b, m, n, k, accumulate)
 //   kiln_matmul_T(c, c_stride, a, a_stride, a_transposed, b, b_stride, b_transposed,
 //                 m, n, k, accumulate, scratch)
+//   kiln_matmul_cut_T(c, c_stride, a, a_stride, a_transposed, a_m, a_k, b, b_stride, b_transposed, b_n, b_k,
+//                     m, n, k, accumulate, scratch)
 //
 // Strides count elements from row to row. `transposed`: a lies as a[k][m], b as b[n][k]. The
 // flags are constants at every call. Packing reads k x n (or m x k) elements and fills with
@@ -64,22 +66,32 @@ KILN_INLINE int64_t kiln_units(enum KilnForm form, int64_t k)
         else kiln_pack_a_##T##_mk(packed, a, stride, m, k, tile_m, tile_k);                        \
     }
 
-// matmul: packs b, and a where it cannot be read in place.
+// matmul: packs b, and a where it cannot be read in place. matmul_cut: a_m x a_k and b_k x b_n of the sides are in
+// memory, zeros beyond; k is 0 or more.
 #define KILN_DEFINE_WHOLE(T, A, B, ACC, FORM_B, IN_PLACE)                                          \
+    KILN_INLINE void kiln_matmul_cut_##T(                                                          \
+        ACC *c, int64_t c_stride, const A *a, int64_t a_stride, int a_transposed, int64_t a_m,     \
+        int64_t a_k, const B *b, int64_t b_stride, int b_transposed, int64_t b_n, int64_t b_k,     \
+        int64_t m, int64_t n, int64_t k, int accumulate, void *scratch)                            \
+    {                                                                                              \
+        char *const packed_a = (char *)scratch + 4 * kiln_round_up(n, 64) * kiln_units(FORM_B, k); \
+        kiln_pack_b_##T(scratch, b, b_stride, b_transposed, kiln_least(b_n, n), kiln_least(b_k, k), n, k); \
+        if (a_m >= m && a_k >= k && IN_PLACE(a_stride, a_transposed, m, k)) {                      \
+            kiln_product_rows_##T(c, c_stride, a, a_stride, a_transposed, scratch, m, n, k,        \
+                                  accumulate);                                                     \
+        } else {                                                                                   \
+            kiln_pack_a_##T(packed_a, a, a_stride, a_transposed, kiln_least(a_m, m),               \
+                            kiln_least(a_k, k), m, k);                                             \
+            kiln_product_##T(c, c_stride, packed_a, scratch, m, n, k, accumulate);                 \
+        }                                                                                          \
+    }                                                                                              \
     KILN_INLINE void kiln_matmul_##T(                                                              \
         ACC *c, int64_t c_stride, const A *a, int64_t a_stride, int a_transposed, const B *b,      \
         int64_t b_stride, int b_transposed, int64_t m, int64_t n, int64_t k, int accumulate,       \
         void *scratch)                                                                             \
     {                                                                                              \
-        char *const packed_a = (char *)scratch + 4 * kiln_round_up(n, 64) * kiln_units(FORM_B, k); \
-        kiln_pack_b_##T(scratch, b, b_stride, b_transposed, n, k, n, k);                           \
-        if (IN_PLACE(a_stride, a_transposed, m, k)) {                                              \
-            kiln_product_rows_##T(c, c_stride, a, a_stride, a_transposed, scratch, m, n, k,        \
-                                  accumulate);                                                     \
-        } else {                                                                                   \
-            kiln_pack_a_##T(packed_a, a, a_stride, a_transposed, m, k, m, k);                      \
-            kiln_product_##T(c, c_stride, packed_a, scratch, m, n, k, accumulate);                 \
-        }                                                                                          \
+        kiln_matmul_cut_##T(c, c_stride, a, a_stride, a_transposed, m, k, b, b_stride, b_transposed, n, k, m, n, k, \
+                            accumulate, scratch);                                                  \
     }
 
 // On vector registers. FORM_A, FORM_B: what packing makes of the operands; MULTIPLY as in

@@ -50,6 +50,9 @@ KILN_INLINE kiln_vu32 kiln_load_lanes(int bytes, const char *from)
     typedef uint8_t Ones __attribute__((vector_size(KILN_LANES)));
     typedef Twos AnyTwos __attribute__((aligned(1), may_alias));
     typedef Ones AnyOnes __attribute__((aligned(1), may_alias));
+#if KILN_AVX512 || KILN_AVX2
+    if (bytes == 1) return kiln_lanes_from_bytes(from);
+#endif
     if (bytes == 1) return __builtin_convertvector(*(const AnyOnes *)from, kiln_vu32);
     if (bytes == 2) return __builtin_convertvector(*(const AnyTwos *)from, kiln_vu32);
     return *(const kiln_vu32_any *)from;

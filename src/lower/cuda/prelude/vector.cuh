@@ -200,3 +200,16 @@ template <int N, class T> DEVICE void store_shared(const T *v, T *p, bool rows)
     if (rows)
         store_pieces<N>(p, v);
 }
+// Rounded in pairs.
+template <int N> DEVICE void store_bf16_shared(const float *v, uint16_t *p, bool rows)
+{
+    uint32_t w[(N + 1) / 2];
+    round_bf16<N>(w, v);
+    store_shared<N / 2>(w, (uint32_t *)p, rows);
+}
+template <int N> DEVICE void store_f16_shared(const float *v, uint16_t *p, bool rows)
+{
+    uint32_t w[(N + 1) / 2];
+    round_f16<N>(w, v);
+    store_shared<N / 2>(w, (uint32_t *)p, rows);
+}

@@ -24,7 +24,8 @@ enum {
     FEW_CUTS_REGISTERS = 40,
     MANY_CUTS_REGISTERS = 56, // where it issues boxes alone
     CUTS_FEW = 8,
-    CUTS_SOME = 16, // copies of cut boxes whose coordinates the first and the second of these hold
+    CUTS_SOME = 16,   // copies of cut boxes whose coordinates the first and the second of these hold
+    PANELS_MANY = 13, // of a tile's rows, a box each: the first has their coordinates, too
     LIGHTER_WORDS = 32,
     LIGHTER_REGISTERS = 48, // a group with so many words less leaves so many registers,
     HEAVIER_REGISTERS = 8,  // one with more so many, to a producer group
@@ -110,6 +111,21 @@ int words_during(Lowering *lo, const TileOp *loop)
 
 // ---- between the roles
 
+// Boxes of the tile that takes the most of them side by side.
+static int most_panels(const Lowering *lo)
+{
+    int most = 0;
+    for (int i = 0; i < lo->rings.count; i++)
+        for (int t = 0; t < lo->rings.items[i]->n_tiles; t++) {
+            const TileInfo *const tile = lo->rings.items[i]->tiles[t];
+            const int panel = tile->shared.panel_columns;
+            int64_t columns;
+            if (panel > 0 && expr_as_int(tile->buffer->shape[tile->buffer->rank - 1], &columns))
+                most = (columns + panel - 1) / panel > most ? (int)((columns + panel - 1) / panel) : most;
+        }
+    return most;
+}
+
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
@@ -119,7 +135,8 @@ static int producer_need(const Lowering *lo)
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
-    return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) ? FEW_CUTS_REGISTERS : BOXES_REGISTERS;
+    return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) || most_panels(lo) >= PANELS_MANY ? FEW_CUTS_REGISTERS
+                                                                                      : BOXES_REGISTERS;
 }
 
 // The sum over the groups fits.

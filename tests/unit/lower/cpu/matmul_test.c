@@ -3,7 +3,7 @@
 //
 // Built once for each instruction set and compiler. Every type, both orientations of both operands,
 // extents around each block size, fresh and accumulating, in place and packed with zeros at the
-// edge, and bf16 in few rows; NaN lies everywhere a product must not read, and the neighbours of c are guarded.
+// edge, and bf16 and i8 in few rows; NaN lies everywhere a product must not read, and the neighbours of c are guarded.
 #define _GNU_SOURCE
 #define KILN_USE_BF16 1
 #define KILN_USE_F16 1
@@ -28,6 +28,7 @@
 #include "../../../../src/lower/cpu/prelude/matmul_narrow_float.c"
 #include "../../../../src/lower/cpu/prelude/matmul_i8.c"
 #include "../../../../src/lower/cpu/prelude/matmul_few_bf16.c"
+#include "../../../../src/lower/cpu/prelude/matmul_few_i8.c"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,13 @@ static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t 
     kiln_few_bf16_pairs(c, cs, a, as, b, bs, t->bt, t->m, t->n, t->k, t->accumulate, scratch, t->m % 2 ? NULL : b);
 }
 #endif
+#if KILN_AVX512 && KILN_VNNI
+static void few_i8(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs,
+                   char *scratch)
+{
+    kiln_few_i8i8(c, cs, a, as, 0, b, bs, 1, t->m, t->n, t->k, t->accumulate, scratch, t->m % 2 ? NULL : b);
+}
+#endif
 
 typedef void Run(const Case *, void *, int64_t, const void *, int64_t, const void *, int64_t, char *);
 // clang-format off
@@ -140,6 +148,9 @@ static const struct { const char *name; Run *run; Type a, b; enum { TO_F32, TO_F
     { "i8u8", run_i8u8, I8, U8, TO_I32 },     { "u8i8", run_u8i8, U8, I8, TO_I32 },
 #if KILN_BF16
     { "few bf16", few_bf16, BF16, BF16, TO_F32 },
+#endif
+#if KILN_AVX512 && KILN_VNNI
+    { "few i8", few_i8, I8, I8, TO_I32 },                  // quads where bf16 has pairs, and b as b[n][k] alone
 #endif
 };
 // clang-format on
@@ -214,13 +225,14 @@ int main(void)
     int bad = 0, cases = 0;
     for (int p = FEW; p < PRODUCTS; p++)
         for (int flags = 0; flags < 4; flags++) {
-            const int bt = flags & 1, accumulate = flags >> 1;
+            const int bt = flags & 1, accumulate = flags >> 1, of_32 = products[p].a == I8 ? 2 : 1;
+            if (!bt && products[p].a == I8) continue;
             for (size_t e = 0; e < sizeof few / sizeof *few; e++, cases++)
                 if (cases % thin == 0)
-                    bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2], 0, bt, accumulate, 0 });
+                    bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2] * of_32, 0, bt, accumulate, 0 });
             for (size_t e = 0; bt && e < sizeof dots / sizeof *dots; e++, cases++)
                 if (cases % thin == 0)
-                    bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2], 0, bt, accumulate, 0 });
+                    bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2] * of_32, 0, bt, accumulate, 0 });
             for (size_t e = 0; !bt && e < sizeof sums / sizeof *sums; e++, cases++)
                 if (cases % thin == 0)
                     bad += check(p, &(Case){ sums[e][0], sums[e][1], sums[e][2], 0, bt, accumulate, 0 });

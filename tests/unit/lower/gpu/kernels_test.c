@@ -17,7 +17,7 @@
 
 typedef struct Case {
     const char *file, *kernel;
-    Binding bindings[4];
+    Binding bindings[8];
     int n;
     int arch;
     const char *has[4]; // must occur in the source
@@ -28,6 +28,10 @@ typedef struct Case {
 #define TYPE(name_, type_)                                                                                             \
     {                                                                                                                  \
         .name = name_, .kind = BIND_TYPE, .type = type_                                                                \
+    }
+#define NONE(name_)                                                                                                    \
+    {                                                                                                                  \
+        .name = name_, .kind = BIND_NONE                                                                               \
     }
 #define INT(name_, value_)                                                                                             \
     {                                                                                                                  \
@@ -82,12 +86,22 @@ static const Case cases[] = {
     { "../tests/language/run/recurrences.tile", "carried", { { 0 } }, 0, 90,
       { "store_turned_matrices(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
     { "../tests/language/run/recurrences.tile", "read_across", { { 0 } }, 0, 90, { "ldmatrix_x4(", "ldmatrix_x4_trans(", "choose(" }, "load_shared", true },
-    { "linear/mamba2.tile", "mamba2_chunk_scan", { { .name = "Offset", .kind = BIND_NONE } }, 1, 90, { "tma_wait_read(0)" },
+    { "linear/mamba2.tile", "mamba2_chunk_scan",
+      { { .name = "Offset", .kind = BIND_NONE }, { .name = "Z", .kind = BIND_NONE }, { .name = "Raw", .kind = BIND_NONE } }, 3, 90, { "tma_wait_read(0)" },
       "tma_wait_written", true },
     { "conv/conv2d.tile", "conv2d", { INT("C", 3) }, 1, 90, { "load_raw<8>(v_held, ", "mbar_expect_more(", "tma_load_im2col_4d(" }, "v_X_v", true },
     { "conv/conv2d.tile", "conv2d", { { .name = "Y", .kind = BIND_STRIDED }, { .name = "X", .kind = BIND_STRIDED } }, 2, 90,
       { "shuffle_from(v_line_at", "transpose_quad(v_quad", "store_words<8>(v_quad" }, "v_Y[math_any_div", true },
     { "topk/indexer.tile", "indexer_logits", { { .name = "Q", .kind = BIND_STRIDED } }, 1, 90, { "tma_load_3d(shared_address(v_q)" }, NULL, true },
+    // sizes and forms that hold as many registers as there are
+    { "attention/forward.tile", "attention_forward", { INT("D", 208) }, 1, 90, { "setmaxnreg_dec(40)", "setmaxnreg_inc(232)" }, NULL, true },
+    { "attention/paged.tile", "paged_part", { TYPE("C", DTYPE_E4M3), INT("CAP", 1), INT("WINDOW", 100), INT("BM", 64), INT("BN", 32) }, 5, 90,
+      { "wgmma_64x128x16_bf16_rs_tb" }, NULL, true },
+    { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 1), NONE("CACHE2"), NONE("SCALES2"), NONE("INDEX2"), NONE("LIMIT2"), NONE("SCALES") }, 6, 90,
+      { "load_piece_ahead<4>(" }, NULL, true },
+    { "sparse/vertical_slash.tile", "vertical_slash", { INT("D", 256) }, 1, 90, { "wgmma_64x256x16_f16_rs_tb" }, NULL, true },
+    { "norm/fused.tile", "norm", { TYPE("T", DTYPE_F16), TYPE("TY", DTYPE_E4M3), INT("CENTER", 1), INT("WIDTH", 8192), NONE("RES"), NONE("B") }, 6, 90,
+      { "load_whole<16>" }, NULL, true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 // clang-format on

@@ -82,14 +82,20 @@ static bool choose_leader(Lowering *lo, const MapUses *uses, Iteration *it)
     return found;
 }
 
-static int widest_vector(const MapUses *uses)
+// Elements of 16 bytes of the narrowest type; of a wider one that goes to a swizzled tile no more than its pieces have.
+static int widest_vector(Lowering *lo, const MapUses *uses)
 {
-    int bits = 64;
+    int bits = 64, swizzled = 8;
     for (int i = 0; i < uses->count; i++) {
-        const Buffer *const root = buffer_root(uses->items[i].use.buffer);
+        const TileUse *const use = &uses->items[i].use;
+        const Buffer *const root = buffer_root(use->buffer);
+        const TileInfo *const tile = tile_info(lo, root);
         if (root->kind != BUFFER_LOCAL && dtype_bits(root->type) < bits) bits = dtype_bits(root->type);
+        if (use->writes && tile && tile->storage == TILE_IN_SHARED && tile->shared.swizzle_bytes &&
+            dtype_bits(root->type) > swizzled)
+            swizzled = dtype_bits(root->type);
     }
-    return 128 / (bits < 8 ? 8 : bits);
+    return 128 / (bits < swizzled ? swizzled : bits);
 }
 
 // Indices that a reduction of this forall drops, if its target is no scalar.
@@ -209,7 +215,7 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     // which a piece of it shares: the producer's pieces are a loop anyway.
     const bool shares_places = op_info(lo, forall)->im2col && lo->role == ROLE_PRODUCER;
     if (is_static && !once && (shares_places || volume <= 64 * (int64_t)partition_threads(it->partition))) {
-        const Layout layout = layout_blocked(it->n, extents, it->partition, widest_vector(&uses));
+        const Layout layout = layout_blocked(it->n, extents, it->partition, widest_vector(lo, &uses));
         if (!replicas_would_race(lo, forall, &uses, &layout)) {
             follow(it, &layout, which);
             return;

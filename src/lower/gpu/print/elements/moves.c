@@ -214,11 +214,16 @@ int begin_register_loops(Printer *pr, Iteration *it, Nest *nests)
     return depth + begin_batch(pr, it, nests + depth);
 }
 
-// What is stored in a narrow floating type is rounded together.
+bool is_fp8(DType type) { return type == DTYPE_E4M3 || type == DTYPE_E5M2; }
+
+// What is stored in a narrow floating type is rounded together: f32 to a tensor, fp8 to a tile of 16 bits.
 static bool rounds_together(const TileOp *store, int width)
 {
     const DType type = store->store.buffer->type;
     const Expr *const value = store->store.value;
+    if (value->kind == E_CONVERT && value->type == type && is_fp8(value->convert.a->type))
+        return (type == DTYPE_BF16 || type == DTYPE_F16) && width % 2 == 0 &&
+               buffer_root(store->store.buffer)->kind == BUFFER_SHARED;
     return (type == DTYPE_BF16 || type == DTYPE_F16 || type == DTYPE_E4M3 || type == DTYPE_E5M2) &&
            width * dtype_bits(type) >= 8 * CHOICE_BYTES_MIN &&
            buffer_root(store->store.buffer)->kind == BUFFER_TENSOR && value->kind == E_CONVERT && value->type == type &&
@@ -335,7 +340,9 @@ void emit_vector_stores(Printer *pr, Iteration *it)
         } else if (place.root->kind == BUFFER_TENSOR) {
             emit_tensor_store(pr, it, i, &place);
         } else {
-            emit_shared_move(pr, "store", it->layout.mode[it->vector].extent, it->stored[i].values, &place,
+            const char *const verb =
+                it->stored[i].rounds ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type)) : "store";
+            emit_shared_move(pr, verb, it->layout.mode[it->vector].extent, it->stored[i].values, &place,
                              replica_is_first(pr, &it->layout));
         }
     }

@@ -59,6 +59,8 @@ static Expr *unrounded(Arena *a, Expr *value, DType type)
 {
     if (value->kind == E_FLOAT && value->type == type) return expr_float(a, DTYPE_F32, value->real.value);
     if (value->kind == E_CONVERT && value->type == type && value->convert.a->type == DTYPE_F32) return value->convert.a;
+    if (value->kind == E_CONVERT && value->type == type && is_fp8(value->convert.a->type))
+        return expr_convert(a, DTYPE_F32, value->convert.a);
     if (value->kind != E_SELECT || value->type != type) return NULL;
     Expr *const first = unrounded(a, value->select.a, type), *const second = unrounded(a, value->select.b, type);
     return first && second ? expr_select(a, value->select.cond, first, second) : NULL;

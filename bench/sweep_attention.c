@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+// sweep_attention.c - families attention, backward and decode: contiguous keys and values.
+#include "kiln/ops/attention.h"
+#include "sweep.h"
+
+#include <math.h>
+
+// Heads, key heads, head size: Llama 3 8B, 70B and its part on one of 8 devices, 405B; Qwen 3; gpt-oss; Gemma; Llama 2;
+// vision encoders; DeepSeek's prompts, whose values are shorter.
+#define HEADS                                                                                                           \
+    "H/HKV/D/DV: 32/8/128/128 32/8/128/128 64/8/128/128 8/1/128/128 16/2/128/128 40/8/128/128 64/4/128/128 64/8/64/64 " \
+    "16/8/256/256 32/32/128/128 12/12/64/64 16/16/64/64"
+#define SMALL_HEADS "H/HKV/D/DV: 4/1/64/64 4/4/64/64 8/2/128/128 2/2/32/32"
+
+static const char *const forward_ranges[] = {
+    HEADS " 128/128/192/128",
+    "B: 1 1 2 4 8 1..64",
+    "S/SKV: 512/512 1024/1024 2048/2048 4096/4096 8192/8192 16384/16384 77/4096 256/256 128/8192 1..8192/1..8192 333/333 1000/1000",
+    "CAUSAL: true true false",
+    "T: bf16 bf16 f16",
+    NULL
+};
+static const char *const forward_small[] = {
+    SMALL_HEADS,          "B: 1 2 1..4", "S/SKV: 64/64 128/128 77/300 1..256/1..256 100/100",
+    "CAUSAL: true false", "T: bf16 f32", NULL
+};
+static const char *const backward_ranges[] = {
+    HEADS " 128/128/192/128",
+    "B: 1 1 2 4 8",
+    "S/SKV: 512/512 1024/1024 2048/2048 4096/4096 8192/8192 256/256 1..8192/1..8192 333/333 1000/1000",
+    "CAUSAL: true true false",
+    "T: bf16 bf16 f16",
+    NULL
+};
+static const char *const decode_ranges[] = { HEADS, "B: 1 1 4 8 16 32 64 128 1..256",
+                                             "S: 512 1000 1024 2048 4096 8192 16384 32768 131072 1..32768 1..8192",
+                                             "T: bf16 bf16 f16", NULL };
+static const char *const decode_small[] = { SMALL_HEADS, "B: 1 4 1..8", "S: 128 1000 1..2048", "T: bf16 f32", NULL };
+
+static double get(const Shape *s, const char *name) { return (double)shape_get(s, name); }
+
+// A peer's causal mask may begin at the top; with as many queries as keys all agree.
+static void settle(Shape *s)
+{
+    if (shape_get(s, "CAUSAL")) shape_set(s, "SKV", shape_get(s, "S"));
+}
+
+static double forward_operations(const Shape *s)
+{
+    const double pairs = get(s, "S") * (shape_get(s, "CAUSAL") ? (get(s, "SKV") + 1) / 2 : get(s, "SKV"));
+    return 2.0 * get(s, "B") * get(s, "H") * pairs * (get(s, "D") + get(s, "DV"));
+}
+
+static double forward_bytes(const Shape *s)
+{
+    const double heads = get(s, "H") * get(s, "S") + get(s, "HKV") * get(s, "SKV");
+    return shape_type_bytes(s, "T") * get(s, "B") * heads * (get(s, "D") + get(s, "DV"));
+}
+
+// ---- forward
+
+typedef struct Sizes {
+    int64_t B, S, SKV, H, HKV, D, DV;
+    kiln_type type;
+    bool causal;
+} Sizes;
+
+static Sizes sizes_of(const Shape *s)
+{
+    return (Sizes){ shape_get(s, "B"),  shape_get(s, "S"),   shape_get(s, "SKV"),
+                    shape_get(s, "H"),  shape_get(s, "HKV"), shape_get(s, "D"),
+                    shape_get(s, "DV"), shape_type(s, "T"),  shape_get(s, "CAUSAL") != 0 };
+}
+
+static void make_forward(SweepCase *c, kiln_attention_args *args, bool lse, bool checked)
+{
+    const Sizes x = sizes_of(&c->shape);
+    args->q = &sweep_normal(c, "q", x.type, 1, EXTENTS(x.B, x.S, x.H, x.D))->tensor;
+    args->k = &sweep_normal(c, "k", x.type, 1, EXTENTS(x.B, x.SKV, x.HKV, x.D))->tensor;
+    args->v = &sweep_normal(c, "v", x.type, 1, EXTENTS(x.B, x.SKV, x.HKV, x.DV))->tensor;
+    args->out = &sweep_output(c, "out", x.type, checked, EXTENTS(x.B, x.S, x.H, x.DV))->tensor;
+    if (lse) args->lse = &sweep_output(c, "lse", KILN_F32, false, EXTENTS(x.B, x.H, x.S))->tensor;
+    args->causal = x.causal;
+}
+
+static void prepare_forward(SweepCase *c) { make_forward(c, sweep_own(c, sizeof(kiln_attention_args)), false, true); }
+static kiln_status call_forward(SweepCase *c) { return kiln_attention_forward(c->ops, NULL, c->own); }
+
+// row: (batch * S + query) * H + head
+static KeyPlace forward_place(const SweepCase *c, int64_t row, int64_t j)
+{
+    const Sizes x = sizes_of(&c->shape);
+    const int64_t h = row % x.H, i = row / x.H % x.S, b = row / x.H / x.S;
+    if (x.causal && j > i + x.SKV - x.S) return (KeyPlace){ -1, -1 };
+    const int64_t at = (b * x.SKV + j) * x.HKV + h / (x.H / x.HKV);
+    return (KeyPlace){ at * x.D, at * x.DV };
+}
+
+static double expected_forward(const SweepCase *c, const SweepTensor *output, int64_t i)
+{
+    const Sizes x = sizes_of(&c->shape);
+    (void)output;
+    return sweep_softmax(&(SoftmaxRow){ .c = c,
+                                        .q = sweep_find(c, "q"),
+                                        .k = sweep_find(c, "k"),
+                                        .v = sweep_find(c, "v"),
+                                        .q_at = i / x.DV * x.D,
+                                        .d = x.D,
+                                        .keys = x.SKV,
+                                        .column = i % x.DV,
+                                        .scale = 1 / sqrt((double)x.D),
+                                        .place = forward_place,
+                                        .row = i / x.DV });
+}
+
+const SweepFamily sweep_attention = {
+    .name = "attention",
+    .about = "kiln_attention_forward; peer: the fastest of cuDNN and FlashAttention through PyTorch",
+    .ranges = forward_ranges,
+    .small = forward_small,
+    .settle = settle,
+    .operations = forward_operations,
+    .bytes = forward_bytes,
+    .prepare = prepare_forward,
+    .call = call_forward,
+    .expected = expected_forward,
+};
+
+// ---- backward: of O and LSE as the forward call gives them. What is compared are the gradients of q, and of v where
+// float64 is done with its sums, over all pairs of a key head, in time.
+
+enum { PAIRS_MAX = 1 << 21 };
+
+typedef struct BackwardArgs {
+    kiln_attention_args forward;
+    kiln_attention_backward_args backward;
+} BackwardArgs;
+
+static void prepare_backward(SweepCase *c)
+{
+    BackwardArgs *const args = sweep_own(c, sizeof *args);
+    const Sizes x = sizes_of(&c->shape);
+    make_forward(c, &args->forward, true, false);
+    kiln_attention_backward_args *const back = &args->backward;
+    *back = (kiln_attention_backward_args){ .q = args->forward.q,
+                                            .k = args->forward.k,
+                                            .v = args->forward.v,
+                                            .out = args->forward.out,
+                                            .lse = args->forward.lse,
+                                            .causal = x.causal };
+    back->dout = &sweep_normal(c, "dout", x.type, 1, EXTENTS(x.B, x.S, x.H, x.DV))->tensor;
+    back->dq = &sweep_output(c, "dq", x.type, true, EXTENTS(x.B, x.S, x.H, x.D))->tensor;
+    back->dk = &sweep_output(c, "dk", x.type, false, EXTENTS(x.B, x.SKV, x.HKV, x.D))->tensor;
+    const bool quick = x.S * x.SKV * (x.H / x.HKV) <= PAIRS_MAX;
+    back->dv = &sweep_output(c, "dv", x.type, quick, EXTENTS(x.B, x.SKV, x.HKV, x.DV))->tensor;
+    SWEEP_WORKSPACE(c, kiln_attention_backward, back);
+    if (!c->status) sweep_try(c, kiln_attention_forward(c->ops, NULL, &args->forward));
+}
+
+static kiln_status call_backward(SweepCase *c)
+{
+    return kiln_attention_backward(c->ops, NULL, &((BackwardArgs *)c->own)->backward);
+}
+
+// The weight that query i of head h gives key j.
+static double weight_of(const SweepCase *c, const Sizes *x, int64_t b, int64_t i, int64_t h, int64_t j)
+{
+    const SweepTensor *const q = sweep_find(c, "q"), *const k = sweep_find(c, "k");
+    const double scale = 1 / sqrt((double)x->D);
+    const int64_t q_at = ((b * x->S + i) * x->H + h) * x->D, row = (b * x->S + i) * x->H + h;
+    double sum = 0;
+    for (int64_t n = 0; n < x->SKV; n++) {
+        const KeyPlace p = forward_place(c, row, n);
+        if (p.key >= 0) sum += exp(scale * sweep_dot(q, q_at, 1, k, p.key, 1, x->D));
+    }
+    const KeyPlace p = forward_place(c, row, j);
+    return p.key < 0 ? 0 : exp(scale * sweep_dot(q, q_at, 1, k, p.key, 1, x->D)) / sum;
+}
+
+// Scores are small enough for plain exponentials.
+static double gradient_of_q(const SweepCase *c, const Sizes *x, int64_t at)
+{
+    const SweepTensor *const q = sweep_find(c, "q"), *const k = sweep_find(c, "k"), *const dout = sweep_find(c, "dout");
+    const int64_t row = at / x->D;
+    const double scale = 1 / sqrt((double)x->D);
+    double sum = 0, pulls = 0, keys = 0, both = 0; // of weights, of weights times: the pull of a key, its element, both
+    for (int64_t j = 0; j < x->SKV; j++) {
+        const KeyPlace p = forward_place(c, row, j);
+        if (p.key < 0) continue;
+        const double weight = exp(scale * sweep_dot(q, row * x->D, 1, k, p.key, 1, x->D)),
+                     key = sweep_at(k, p.key + at % x->D);
+        const double pull = sweep_dot(dout, row * x->DV, 1, sweep_find(c, "v"), p.value, 1, x->DV);
+        sum += weight;
+        pulls += weight * pull;
+        keys += weight * key;
+        both += weight * pull * key;
+    }
+    return sum > 0 ? scale * (both - pulls * keys / sum) / sum : 0;
+}
+
+static double expected_backward(const SweepCase *c, const SweepTensor *output, int64_t at)
+{
+    const Sizes x = sizes_of(&c->shape);
+    if (strcmp(output->name, "dq") == 0) return gradient_of_q(c, &x, at);
+    const int64_t column = at % x.DV, g = at / x.DV % x.HKV, j = at / x.DV / x.HKV % x.SKV,
+                  b = at / x.DV / x.HKV / x.SKV;
+    const SweepTensor *const dout = sweep_find(c, "dout");
+    double sum = 0;
+    for (int64_t n = 0; n < x.H / x.HKV * x.S; n++) {
+        const int64_t h = g * (x.H / x.HKV) + n / x.S, i = n % x.S;
+        if (!x.causal || j <= i + x.SKV - x.S)
+            sum += weight_of(c, &x, b, i, h, j) * sweep_at(dout, ((b * x.S + i) * x.H + h) * x.DV + column);
+    }
+    return sum;
+}
+
+// Over a key alone all gradients of q are 0, and say nothing of how large an error may be.
+static void settle_backward(Shape *s)
+{
+    if (shape_get(s, "S") < 16) shape_set(s, "S", 16);
+    if (shape_get(s, "SKV") < 16) shape_set(s, "SKV", 16);
+    settle(s);
+}
+
+static double backward_operations(const Shape *s) { return 2.5 * forward_operations(s); }
+static double backward_bytes(const Shape *s) { return 3 * forward_bytes(s); }
+
+const SweepFamily sweep_backward = {
+    .name = "backward",
+    .about = "kiln_attention_backward; peer: the fastest of cuDNN and FlashAttention through PyTorch",
+    .ranges = backward_ranges,
+    .small = forward_small,
+    .settle = settle_backward,
+    .operations = backward_operations,
+    .bytes = backward_bytes,
+    .prepare = prepare_backward,
+    .call = call_backward,
+    .expected = expected_backward,
+    .samples = 16,
+    .slack = 2,
+};
+
+// ---- decoding
+
+static double decode_operations(const Shape *s)
+{
+    (void)s;
+    return 0; // bound by memory
+}
+
+static double decode_bytes(const Shape *s)
+{
+    return shape_type_bytes(s, "T") * get(s, "B") * (get(s, "H") + get(s, "S") * get(s, "HKV")) *
+           (get(s, "D") + get(s, "DV"));
+}
+
+static void prepare_decode(SweepCase *c)
+{
+    kiln_attention_decode_args *const args = sweep_own(c, sizeof *args);
+    const Sizes x = sizes_of(&c->shape);
+    args->q = &sweep_normal(c, "q", x.type, 1, EXTENTS(x.B, x.H, x.D))->tensor;
+    args->k = &sweep_normal(c, "k", x.type, 1, EXTENTS(x.B, x.S, x.HKV, x.D))->tensor;
+    args->v = &sweep_normal(c, "v", x.type, 1, EXTENTS(x.B, x.S, x.HKV, x.DV))->tensor;
+    args->out = &sweep_output(c, "out", x.type, true, EXTENTS(x.B, x.H, x.DV))->tensor;
+    SWEEP_WORKSPACE(c, kiln_attention_decode, args);
+}
+
+static kiln_status call_decode(SweepCase *c) { return kiln_attention_decode(c->ops, NULL, c->own); }
+
+static KeyPlace decode_place(const SweepCase *c, int64_t row, int64_t j)
+{
+    const Sizes x = sizes_of(&c->shape);
+    const int64_t at = (row / x.H * x.S + j) * x.HKV + row % x.H / (x.H / x.HKV);
+    return (KeyPlace){ at * x.D, at * x.DV };
+}
+
+static double expected_decode(const SweepCase *c, const SweepTensor *output, int64_t i)
+{
+    const Sizes x = sizes_of(&c->shape);
+    (void)output;
+    return sweep_softmax(&(SoftmaxRow){ .c = c,
+                                        .q = sweep_find(c, "q"),
+                                        .k = sweep_find(c, "k"),
+                                        .v = sweep_find(c, "v"),
+                                        .q_at = i / x.DV * x.D,
+                                        .d = x.D,
+                                        .keys = x.S,
+                                        .column = i % x.DV,
+                                        .scale = 1 / sqrt((double)x.D),
+                                        .place = decode_place,
+                                        .row = i / x.DV });
+}
+
+const SweepFamily sweep_decode = {
+    .name = "decode",
+    .about =
+        "kiln_attention_decode, one query of each request over a contiguous cache; peer: the fastest of cuDNN and FlashAttention "
+        "through PyTorch, and FlashInfer",
+    .ranges = decode_ranges,
+    .small = decode_small,
+    .operations = decode_operations,
+    .bytes = decode_bytes,
+    .prepare = prepare_decode,
+    .call = call_decode,
+    .expected = expected_decode,
+};

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+// sweep_case.c - shapes drawn from ranges, the tensors of an operator, and elements of its results compared with
+// float64.
+//
+// Inputs repeat a table whose length is a prime (bench.h says why), each from another place of it. What is written
+// holds 0xFF before.
+#include "sweep.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { PERIOD = 1048583 };
+
+// ---- shapes
+
+static int find_value(const Shape *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->values[i].name, name) == 0) return i;
+    return -1;
+}
+
+bool shape_has(const Shape *s, const char *name) { return find_value(s, name) >= 0; }
+
+int64_t shape_get(const Shape *s, const char *name)
+{
+    const int i = find_value(s, name);
+    return i < 0 ? 0 : strcmp(s->values[i].text, "true") == 0 ? 1 : strtoll(s->values[i].text, NULL, 10);
+}
+
+bool shape_is(const Shape *s, const char *name, const char *text)
+{
+    const int i = find_value(s, name);
+    return i >= 0 && strcmp(s->values[i].text, text) == 0;
+}
+
+kiln_type shape_type(const Shape *s, const char *name)
+{
+    static const kiln_type types[] = { KILN_F64, KILN_F32, KILN_F16, KILN_BF16, KILN_E4M3, KILN_E5M2, KILN_I8 };
+    for (int i = 0; i < COUNT(types); i++)
+        if (shape_is(s, name, kiln_type_name(types[i]))) return types[i];
+    return KILN_BF16;
+}
+
+double shape_type_bytes(const Shape *s, const char *name) { return kiln_type_bits(shape_type(s, name)) / 8.0; }
+
+static void set_text(Shape *s, const char *name, size_t name_n, const char *text, size_t n)
+{
+    char wanted[sizeof s->values[0].name];
+    snprintf(wanted, sizeof wanted, "%.*s", (int)name_n, name);
+    int i = find_value(s, wanted);
+    if (i < 0 && s->n == SHAPE_VALUES) return;
+    if (i < 0) i = s->n++;
+    snprintf(s->values[i].name, sizeof s->values[i].name, "%s", wanted);
+    snprintf(s->values[i].text, sizeof s->values[i].text, "%.*s", (int)n, text);
+}
+
+void shape_set(Shape *s, const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    set_text(s, name, strlen(name), text, strlen(text));
+}
+
+void shape_print(const Shape *s, char *text, size_t bytes)
+{
+    size_t at = 0;
+    for (int i = 0; i < s->n && at < bytes; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s=%s", i ? ", " : "", s->values[i].name, s->values[i].text);
+}
+
+bool shape_parse(Shape *s, const char *text)
+{
+    *s = (Shape){ 0 };
+    while (*text) {
+        const size_t item = strcspn(text, ","), name = strcspn(text, "=");
+        if (name == 0 || name >= item || item == name + 1) return false;
+        set_text(s, text, name, text + name + 1, item - name - 1);
+        text += item;
+        text += strspn(text, ", ");
+    }
+    return s->n > 0;
+}
+
+// ---- random numbers, and shapes from them
+
+uint64_t sweep_random(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static double random_unit(uint64_t *state) { return (double)(sweep_random(state) >> 11) * 0x1p-53; }
+
+int64_t shape_length(int64_t longest, int64_t i)
+{
+    return i == 0 ? longest : longest - longest * (i * 7919 % 1000) / 2000;
+}
+
+static int64_t draw_between(int64_t low, int64_t high, uint64_t *random)
+{
+    const double x = exp2(log2((double)low) + random_unit(random) * log2((double)(high + 1) / (double)low));
+    const int64_t n = (int64_t)x;
+    return n < low ? low : n > high ? high : n;
+}
+
+static void draw_value(Shape *s, const char *name, size_t name_n, const char *text, size_t n, uint64_t *random)
+{
+    const char *const dots = memchr(text, '.', n);
+    char number[24];
+    if (!dots || dots[1] != '.') {
+        set_text(s, name, name_n, text, n);
+        return;
+    }
+    snprintf(number, sizeof number, "%" PRId64,
+             draw_between(strtoll(text, NULL, 10), strtoll(dots + 2, NULL, 10), random));
+    set_text(s, name, name_n, number, strlen(number));
+}
+
+static void draw_line(Shape *s, const char *line, uint64_t *random)
+{
+    const char *const colon = strchr(line, ':'), *option = colon + 1 + strspn(colon + 1, " ");
+    int options = 0;
+    for (const char *at = option; *at; at += strcspn(at, " "), at += strspn(at, " ")) options++;
+    for (int skip = (int)(random_unit(random) * options); skip > 0; skip--) {
+        option += strcspn(option, " ");
+        option += strspn(option, " ");
+    }
+    for (const char *name = line; name < colon;) {
+        const size_t name_n = strcspn(name, "/:"), n = strcspn(option, "/ ");
+        draw_value(s, name, name_n, option, n, random);
+        name += name_n + 1;
+        option += n + (option[n] == '/');
+    }
+}
+
+void shape_draw(Shape *s, const char *const *ranges, uint64_t *random)
+{
+    *s = (Shape){ 0 };
+    for (; *ranges; ranges++) draw_line(s, *ranges, random);
+}
+
+// ---- tensors
+
+void sweep_try(SweepCase *c, kiln_status status)
+{
+    if (c->status || !status) return;
+    c->status = status;
+    snprintf(c->problem, sizeof c->problem, "%s", kiln_error_message());
+}
+
+static void complain(SweepCase *c, const char *what, const char *name)
+{
+    if (c->status) return;
+    c->status = KILN_OUT_OF_MEMORY;
+    snprintf(c->problem, sizeof c->problem, "%s '%s'", what, name);
+}
+
+static SweepTensor *new_tensor(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape)
+{
+    static SweepTensor none; // of a case that failed
+    void *memory = NULL;
+    if (c->n == SWEEP_TENSORS) complain(c, "no room for", name);
+    if (c->status) return &none;
+    SweepTensor *const t = &c->tensors[c->n];
+    *t = (SweepTensor){ .name = name };
+    t->tensor = kiln_tensor_of(c->machine->device, NULL, type, rank, shape);
+    sweep_try(c, kiln_alloc(c->machine->device, kiln_tensor_bytes(&t->tensor) + 256, &memory));
+    if (c->status) return &none;
+    t->tensor.data = memory;
+    c->bytes += (double)kiln_tensor_bytes(&t->tensor);
+    c->n++;
+    return t;
+}
+
+static SweepTensor *upload(SweepCase *c, SweepTensor *t)
+{
+    if (t->host != t->tensor.data)
+        sweep_try(c, kiln_upload(c->machine->device, t->tensor.data, t->host, kiln_tensor_bytes(&t->tensor)));
+    return t;
+}
+
+static SweepTensor *filled(SweepCase *c, const CaseInput *input, const char *name, kiln_type type, int rank,
+                           const int64_t *shape)
+{
+    SweepTensor *const t = new_tensor(c, name, type, rank, shape);
+    if (c->status) return t;
+    const DType dtype = dtype_of_type(type);
+    const int64_t n = tensor_elements(&t->tensor), piece = n < PERIOD ? n : PERIOD;
+    const size_t bytes = kiln_tensor_bytes(&t->tensor), each = (size_t)dtype_bits(dtype) / 8 * (size_t)piece;
+    t->own = !c->machine->is_cpu;
+    t->host = t->own ? malloc(bytes + 1) : t->tensor.data;
+    if (!t->host) return complain(c, "out of memory for", name), t;
+    fill_input(input, dtype, t->host, piece, 1 + (uint64_t)c->n);
+    for (size_t at = each; at < bytes; at += each) memcpy(t->host + at, t->host, bytes - at < each ? bytes - at : each);
+    return upload(c, t);
+}
+
+SweepTensor *sweep_normal(SweepCase *c, const char *name, kiln_type type, double deviation, int rank,
+                          const int64_t *shape)
+{
+    return filled(c, &(CaseInput){ .kind = INPUT_NORMAL, .b = deviation }, name, type, rank, shape);
+}
+
+SweepTensor *sweep_uniform(SweepCase *c, const char *name, kiln_type type, double low, double high, int rank,
+                           const int64_t *shape)
+{
+    return filled(c, &(CaseInput){ .kind = INPUT_UNIFORM, .a = low, .b = high }, name, type, rank, shape);
+}
+
+SweepTensor *sweep_made(SweepCase *c, const char *name, kiln_type type, void *host, int rank, const int64_t *shape)
+{
+    SweepTensor *const t = new_tensor(c, name, type, rank, shape);
+    if (!host) complain(c, "out of memory for", name);
+    if (c->status) return free(host), t;
+    t->host = host;
+    t->own = true;
+    return upload(c, t);
+}
+
+SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool checked, int rank, const int64_t *shape)
+{
+    SweepTensor *const t = new_tensor(c, name, type, rank, shape);
+    if (c->status) return t;
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    char *const poison = malloc(bytes + 1);
+    t->checked = checked;
+    if (!poison) return complain(c, "out of memory for", name), t;
+    memset(poison, 0xFF, bytes);
+    sweep_try(c, kiln_upload(c->machine->device, t->tensor.data, poison, bytes));
+    free(poison);
+    return t;
+}
+
+void *sweep_own(SweepCase *c, size_t bytes)
+{
+    c->own = calloc(1, bytes);
+    if (!c->own) abort();
+    return c->own;
+}
+
+void *sweep_workspace(SweepCase *c, size_t bytes)
+{
+    void *memory = NULL;
+    if (c->n_memory == COUNT(c->memory)) complain(c, "no room for", "workspace");
+    if (!c->status) sweep_try(c, kiln_alloc(c->machine->device, bytes + 1, &memory));
+    if (memory) c->memory[c->n_memory++] = memory;
+    return memory;
+}
+
+int32_t *sweep_integers(SweepCase *c, int64_t n)
+{
+    int32_t *const host = calloc((size_t)n + 1, sizeof *host);
+    if (!host) complain(c, "out of memory for", "integers");
+    return host;
+}
+
+const SweepTensor *sweep_find(const SweepCase *c, const char *name)
+{
+    for (int i = 0; i < c->n; i++)
+        if (strcmp(c->tensors[i].name, name) == 0) return &c->tensors[i];
+    return NULL;
+}
+
+// ---- formulas
+
+double sweep_at(const SweepTensor *t, int64_t i) { return element_get(dtype_of_type(t->tensor.type), t->host, i); }
+
+double sweep_dot(const SweepTensor *a, int64_t a_at, int64_t a_step, const SweepTensor *b, int64_t b_at, int64_t b_step,
+                 int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += sweep_at(a, a_at + i * a_step) * sweep_at(b, b_at + i * b_step);
+    return sum;
+}
+
+double sweep_softmax(const SoftmaxRow *r)
+{
+    double most = -INFINITY, sum = 0, out = 0;
+    for (int64_t j = 0; j < r->keys; j++) {
+        const KeyPlace p = r->place(r->c, r->row, j);
+        if (p.key < 0) continue;
+        double s = r->scale * sweep_dot(r->q, r->q_at, 1, r->k, p.key, 1, r->d);
+        if (r->softcap > 0) s = r->softcap * tanh(s / r->softcap);
+        const double top = fmax(most, s), keep = exp(most - top), weight = exp(s - top);
+        sum = sum * keep + weight;
+        out = out * keep + weight * sweep_at(r->v, p.value + r->column);
+        most = top;
+    }
+    return sum > 0 ? out / sum : 0;
+}
+
+// ---- comparing
+
+// Of an element's own size and a typical one's: three roundings of its type; others are exact.
+static const double units[DTYPE_COUNT] = { [DTYPE_BF16] = 0x1p-7, [DTYPE_F16] = 0x1p-9, [DTYPE_E4M3] = 0x1p-3,
+                                           [DTYPE_E5M2] = 0x1p-2, [DTYPE_F32] = 1e-4,   [DTYPE_F64] = 1e-12 };
+
+enum { SAMPLES_MAX = 256 };
+typedef struct Samples {
+    const SweepCase *c;
+    const SweepTensor *output;
+    int64_t at[SAMPLES_MAX];
+    double is[SAMPLES_MAX], expected[SAMPLES_MAX];
+} Samples;
+
+static void compute_some(void *context, int64_t first, int64_t last)
+{
+    Samples *const s = context;
+    for (int64_t i = first; i < last; i++) s->expected[i] = s->c->family->expected(s->c, s->output, s->at[i]);
+}
+
+static bool read_some(SweepCase *c, Samples *s, int n)
+{
+    const kiln_tensor *const t = &s->output->tensor;
+    const DType type = dtype_of_type(t->type);
+    const size_t size = (size_t)dtype_bits(type) / 8;
+    uint64_t random = 1;
+    char element[16];
+    for (int i = 0; i < n; i++) {
+        const int64_t all = tensor_elements(t);
+        s->at[i] = i == 0 ? 0 : i == 1 ? all - 1 : (int64_t)(sweep_random(&random) % (uint64_t)all);
+        sweep_try(c, kiln_download(c->machine->device, element, (const char *)t->data + (size_t)s->at[i] * size, size));
+        if (c->status) return false;
+        s->is[i] = element_get(type, element, 0);
+    }
+    return true;
+}
+
+static bool compare_output(SweepCase *c, const SweepTensor *t)
+{
+    static Samples s;
+    const int n = c->family->samples ? c->family->samples : 32;
+    const double slack = c->family->slack_of    ? c->family->slack_of(&c->shape)
+                         : c->family->slack > 0 ? c->family->slack
+                                                : 1;
+    const double unit = units[dtype_of_type(t->tensor.type)] * slack;
+    double squares = 0;
+    s.c = c;
+    s.output = t;
+    if (tensor_elements(&t->tensor) == 0) return true;
+    if (!read_some(c, &s, n)) return false;
+    threads_run(n, compute_some, &s);
+    for (int i = 0; i < n; i++) squares += s.expected[i] * s.expected[i];
+    for (int i = 0; i < n; i++) {
+        if (s.is[i] == s.expected[i] ||
+            fabs(s.is[i] - s.expected[i]) <= unit * (fabs(s.expected[i]) + sqrt(squares / n)))
+            continue;
+        c->wrong = true;
+        snprintf(c->problem, sizeof c->problem, "WRONG: element %" PRId64 " of '%s' is %g, not %g", s.at[i], t->name,
+                 s.is[i], s.expected[i]);
+        return false;
+    }
+    return true;
+}
+
+// ---- the case
+
+bool sweep_launch(void *context)
+{
+    SweepCase *const c = context;
+    sweep_try(c, c->family->call(c));
+    return !c->status;
+}
+
+bool sweep_open(SweepCase *c, const SweepFamily *family, const Shape *shape, Machine *machine, kiln_ops *ops)
+{
+    *c = (SweepCase){ .family = family, .shape = *shape, .machine = machine, .ops = ops };
+    family->prepare(c);
+    if (c->status || !sweep_launch(c)) return false;
+    sweep_try(c, kiln_stream_wait(machine->device, NULL));
+    for (int i = 0; i < c->n && !c->status; i++)
+        if (c->tensors[i].checked && !compare_output(c, &c->tensors[i])) return false;
+    for (int i = 0; i < c->n; i++) // what only comparing needs
+        if (c->tensors[i].own) {
+            free(c->tensors[i].host);
+            c->tensors[i].host = NULL;
+        }
+    return !c->status;
+}
+
+void sweep_close(SweepCase *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        kiln_free(c->machine->device, c->tensors[i].tensor.data);
+        if (c->tensors[i].own) free(c->tensors[i].host);
+    }
+    for (int i = 0; i < c->n_memory; i++) kiln_free(c->machine->device, c->memory[i]);
+    free(c->own);
+    *c = (SweepCase){ 0 };
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// sweep_nn.c - family nn: small operators, all bound by memory. OP says which; M rows of N elements.
+#include "kiln/ops/nn.h"
+#include "sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const ranges[] = {
+    // hidden sizes of Llama, Qwen, DeepSeek and gpt-oss; their MLPs; vocabularies
+    "OP/N: rms_norm/4096 rms_norm/2880 rms_norm/7168 rms_norm/1..16384 add_rms_norm/4096 add_rms_norm/5120 add_rms_norm/8192 "
+    "add_rms_norm/7168 layer_norm/4096 layer_norm/768..8192 swiglu/14336 swiglu/2880 swiglu/28672 swiglu/1..16384 "
+    "softmax/4096 softmax/32768 softmax/128256 cross_entropy/128256 cross_entropy/151936 cross_entropy/201088 "
+    "cast_fp8/4096 cast_fp8/7168 rotary/4096 rotary/8192",
+    "M: 1 16 64 256 1024 4096 16384 32768 1..64 1..16384", "T: bf16 bf16 f16", NULL
+};
+static const char *const small[] = {
+    "OP/N: rms_norm/256 rms_norm/1..600 add_rms_norm/512 layer_norm/384 swiglu/512 softmax/1000 cross_entropy/3001 cast_fp8/512 rotary/512",
+    "M: 1 16 100 1..64", "T: bf16 f32", NULL
+};
+
+enum { HEAD = 128 }; // of rotary embedding
+
+static double operations(const Shape *s)
+{
+    (void)s;
+    return 0;
+}
+
+static double bytes(const Shape *s)
+{
+    const double each = shape_type_bytes(s, "T"), n = (double)shape_get(s, "M") * (double)shape_get(s, "N");
+    if (shape_is(s, "OP", "add_rms_norm")) return 4 * each * n;
+    if (shape_is(s, "OP", "swiglu")) return 3 * each * n;
+    if (shape_is(s, "OP", "cross_entropy")) return each * n;
+    if (shape_is(s, "OP", "cast_fp8")) return (each + 1) * n;
+    return 2 * each * n;
+}
+
+typedef union NnArgs {
+    kiln_norm_args norm;
+    kiln_activate_args activate;
+    kiln_softmax_args softmax;
+    kiln_cross_entropy_args cross_entropy;
+    kiln_cast_fp8_args cast;
+    kiln_rotary_embedding_args rotary;
+} NnArgs;
+
+static void prepare_norm(SweepCase *c, kiln_norm_args *args, kiln_type type, int64_t m, int64_t n)
+{
+    args->x = &sweep_normal(c, "x", type, 1, EXTENTS(m, n))->tensor;
+    args->weight = &sweep_normal(c, "weight", type, 1, EXTENTS(n))->tensor;
+    if (shape_is(&c->shape, "OP", "layer_norm")) args->bias = &sweep_normal(c, "bias", type, 1, EXTENTS(n))->tensor;
+    if (shape_is(&c->shape, "OP", "add_rms_norm")) {
+        args->residual = &sweep_normal(c, "residual", type, 1, EXTENTS(m, n))->tensor;
+        args->sum = &sweep_output(c, "sum", type, false, EXTENTS(m, n))->tensor;
+    }
+    args->out = &sweep_output(c, "out", type, true, EXTENTS(m, n))->tensor;
+    args->eps = 1e-6;
+}
+
+// In place: what is compared is the tensor itself, against a copy of it in host memory.
+static void prepare_rotary(SweepCase *c, kiln_rotary_embedding_args *args, kiln_type type, int64_t m, int64_t n)
+{
+    int32_t *const positions = sweep_integers(c, m);
+    for (int64_t i = 0; positions && i < m; i++) positions[i] = (int32_t)(i * 3);
+    SweepTensor *const x = sweep_normal(c, "x", type, 1, EXTENTS(m, n / HEAD, HEAD));
+    args->positions = &sweep_made(c, "positions", KILN_I32, positions, EXTENTS(m))->tensor;
+    if (c->status) return;
+    if (!x->own) {
+        char *const copy = malloc(kiln_tensor_bytes(&x->tensor) + 1);
+        if (!copy) abort();
+        x->host = memcpy(copy, x->host, kiln_tensor_bytes(&x->tensor));
+        x->own = true;
+    }
+    x->checked = true;
+    args->x = &x->tensor;
+}
+
+static void prepare_rest(SweepCase *c, NnArgs *args, kiln_type type, int64_t m, int64_t n)
+{
+    if (shape_is(&c->shape, "OP", "swiglu")) {
+        args->activate.gate = &sweep_normal(c, "gate", type, 1, EXTENTS(m, n))->tensor;
+        args->activate.up = &sweep_normal(c, "up", type, 1, EXTENTS(m, n))->tensor;
+        args->activate.out = &sweep_output(c, "out", type, true, EXTENTS(m, n))->tensor;
+        args->activate.activation = KILN_ACTIVATION_SILU;
+    } else if (shape_is(&c->shape, "OP", "softmax")) {
+        args->softmax.x = &sweep_normal(c, "x", type, 1, EXTENTS(m, n))->tensor;
+        args->softmax.out = &sweep_output(c, "out", type, true, EXTENTS(m, n))->tensor;
+    } else if (shape_is(&c->shape, "OP", "cross_entropy")) {
+        args->cross_entropy.logits = &sweep_normal(c, "x", type, 1, EXTENTS(m, n))->tensor;
+        args->cross_entropy.labels = &sweep_uniform(c, "labels", KILN_I32, 0, (double)(n - 1), EXTENTS(m))->tensor;
+        args->cross_entropy.loss = &sweep_output(c, "loss", KILN_F32, true, EXTENTS(m))->tensor;
+        args->cross_entropy.lse = &sweep_output(c, "lse", KILN_F32, false, EXTENTS(m))->tensor;
+    } else {
+        args->cast.x = &sweep_normal(c, "x", type, 1, EXTENTS(m, n))->tensor;
+        args->cast.out = &sweep_output(c, "out", KILN_E4M3, true, EXTENTS(m, n))->tensor;
+        args->cast.scales = &sweep_output(c, "scales", KILN_F32, false, EXTENTS(m, (n + 127) / 128))->tensor;
+        args->cast.group = 128;
+    }
+}
+
+static void prepare(SweepCase *c)
+{
+    NnArgs *const args = sweep_own(c, sizeof *args);
+    const int64_t m = shape_get(&c->shape, "M"), n = shape_get(&c->shape, "N");
+    const kiln_type type = shape_type(&c->shape, "T");
+    const bool norm = shape_is(&c->shape, "OP", "rms_norm") || shape_is(&c->shape, "OP", "add_rms_norm");
+    if (norm || shape_is(&c->shape, "OP", "layer_norm")) prepare_norm(c, &args->norm, type, m, n);
+    else if (shape_is(&c->shape, "OP", "rotary")) prepare_rotary(c, &args->rotary, type, m, n);
+    else prepare_rest(c, args, type, m, n);
+}
+
+static kiln_status call(SweepCase *c)
+{
+    const NnArgs *const args = c->own;
+    if (shape_is(&c->shape, "OP", "layer_norm")) return kiln_layer_norm(c->ops, NULL, &args->norm);
+    if (shape_is(&c->shape, "OP", "swiglu")) return kiln_activate(c->ops, NULL, &args->activate);
+    if (shape_is(&c->shape, "OP", "softmax")) return kiln_softmax(c->ops, NULL, &args->softmax);
+    if (shape_is(&c->shape, "OP", "cross_entropy")) return kiln_cross_entropy(c->ops, NULL, &args->cross_entropy);
+    if (shape_is(&c->shape, "OP", "cast_fp8")) return kiln_cast_fp8(c->ops, NULL, &args->cast);
+    if (shape_is(&c->shape, "OP", "rotary")) return kiln_rotary_embedding(c->ops, NULL, &args->rotary);
+    return kiln_rms_norm(c->ops, NULL, &args->norm);
+}
+
+static double sum_at(const SweepCase *c, int64_t i)
+{
+    const SweepTensor *const residual = sweep_find(c, "residual");
+    return sweep_at(sweep_find(c, "x"), i) + (residual ? sweep_at(residual, i) : 0);
+}
+
+static double expected_norm(const SweepCase *c, int64_t i)
+{
+    const int64_t n = shape_get(&c->shape, "N"), row = i / n * n;
+    const SweepTensor *const bias = sweep_find(c, "bias");
+    double mean = 0, squares = 0;
+    for (int64_t j = 0; bias && j < n; j++) mean += sum_at(c, row + j) / (double)n;
+    for (int64_t j = 0; j < n; j++) squares += pow(sum_at(c, row + j) - mean, 2);
+    return (sum_at(c, i) - mean) / sqrt(squares / (double)n + 1e-6) * sweep_at(sweep_find(c, "weight"), i - row) +
+           (bias ? sweep_at(bias, i - row) : 0);
+}
+
+static double log_sum(const SweepTensor *x, int64_t row, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += exp(sweep_at(x, row * n + j));
+    return log(sum);
+}
+
+static double expected_rotary(const SweepTensor *x, int64_t i)
+{
+    const int64_t d = i % HEAD, half = HEAD / 2, heads = x->tensor.shape[1];
+    const double angle = (double)(i / HEAD / heads * 3) * pow(10000, -(double)(d % half) / (double)half);
+    const double own = sweep_at(x, i), other = sweep_at(x, d < half ? i + half : i - half);
+    return own * cos(angle) + (d < half ? -other : other) * sin(angle);
+}
+
+static double expected(const SweepCase *c, const SweepTensor *output, int64_t i)
+{
+    const SweepTensor *const x = sweep_find(c, "x"), *const gate = sweep_find(c, "gate");
+    const int64_t n = shape_get(&c->shape, "N");
+    if (shape_is(&c->shape, "OP", "rotary")) return expected_rotary(x, i);
+    if (shape_is(&c->shape, "OP", "swiglu"))
+        return sweep_at(gate, i) / (1 + exp(-sweep_at(gate, i))) * sweep_at(sweep_find(c, "up"), i);
+    if (shape_is(&c->shape, "OP", "softmax")) return exp(sweep_at(x, i) - log_sum(x, i / n, n));
+    if (shape_is(&c->shape, "OP", "cross_entropy"))
+        return log_sum(x, i, n) - sweep_at(x, i * n + (int64_t)sweep_at(sweep_find(c, "labels"), i));
+    if (output->tensor.type != KILN_E4M3) return expected_norm(c, i);
+    const int64_t first = i / n * n + i % n / 128 * 128, end = i / n * n + n;
+    double most = 1e-4;
+    for (int64_t j = first; j < first + 128 && j < end; j++) most = fmax(most, fabs(sweep_at(x, j)));
+    return sweep_at(x, i) / (most / 448);
+}
+
+const SweepFamily sweep_nn = {
+    .name = "nn",
+    .about =
+        "norms, SwiGLU, softmax, cross entropy, casts to fp8, rotary embedding; peer: the fastest of quack, liger and PyTorch",
+    .ranges = ranges,
+    .small = small,
+    .operations = operations,
+    .bytes = bytes,
+    .prepare = prepare,
+    .call = call,
+    .expected = expected,
+};

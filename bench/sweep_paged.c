@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// sweep_paged.c - family paged: kiln_paged_attention over caches whose pages lie in any order. Requests have R queries
+// each, and from half of S keys to S (shape_length).
+#include "kiln/ops/paged.h"
+#include "sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const ranges[] = {
+    // as the heads of attention
+    "H/HKV/D: 32/8/128 32/8/128 64/8/128 8/1/128 16/2/128 40/8/128 64/4/128 64/8/64 16/8/256 32/32/128",
+    "PAGE: 16 16 1 32 64 128 256",
+    // decoding, drafts, chunks of prompts, prompts
+    "B/R: 1/1 4/1 16/1 32/1 64/1 128/1 1..256/1 16/4 64/4 64/2 8/8 1/2048 1/512 4/512 8/256 2/1..2048",
+    "S: 512 1024 2048 4096 4096 8192 16384 32768 1..32768 1..8192", "WINDOW: 0 0 0 0 128 1024 4096",
+    "SOFTCAP: 0 0 0 0 0 30", "T/TK: bf16/bf16 bf16/bf16 f16/f16 bf16/e4m3", NULL
+};
+static const char *const small[] = { "H/HKV/D: 4/1/64 4/4/64 8/2/128",
+                                     "PAGE: 1 16 64",
+                                     "B/R: 1/1 4/1 4/2 1/64 2/1..50",
+                                     "S: 64 100..512 1..512",
+                                     "WINDOW: 0 0 100",
+                                     "SOFTCAP: 0 0 30",
+                                     "T/TK: bf16/bf16 f16/f16",
+                                     NULL };
+
+typedef struct Sizes {
+    int64_t B, R, S, H, HKV, D, page, window, each; // each: pages of a request
+    double softcap;
+} Sizes;
+
+static Sizes sizes_of(const Shape *s)
+{
+    const int64_t S = shape_get(s, "S"), page = shape_get(s, "PAGE");
+    return (Sizes){ shape_get(s, "B"),
+                    shape_get(s, "R"),
+                    S,
+                    shape_get(s, "H"),
+                    shape_get(s, "HKV"),
+                    shape_get(s, "D"),
+                    page,
+                    shape_get(s, "WINDOW"),
+                    (S + page - 1) / page,
+                    (double)shape_get(s, "SOFTCAP") };
+}
+
+// A request has at least its queries' keys.
+static void settle(Shape *s)
+{
+    if (shape_get(s, "S") < 2 * shape_get(s, "R")) shape_set(s, "S", 2 * shape_get(s, "R"));
+}
+
+static double pairs_of(const Sizes *x)
+{
+    double sum = 0;
+    for (int64_t b = 0; b < x->B; b++)
+        for (int64_t i = 0; i < x->R; i++) {
+            const int64_t seen = shape_length(x->S, b) - x->R + i + 1;
+            sum += (double)(x->window && x->window < seen ? x->window : seen);
+        }
+    return sum;
+}
+
+static double operations(const Shape *s)
+{
+    const Sizes x = sizes_of(s);
+    return x.R * x.H / x.HKV < 64 ? 0 : 4 * pairs_of(&x) * (double)(x.H * x.D);
+}
+
+static double bytes(const Shape *s)
+{
+    const Sizes x = sizes_of(s);
+    double keys = 0;
+    for (int64_t b = 0; b < x.B; b++) {
+        const int64_t n = shape_length(x.S, b);
+        keys += (double)(x.window && x.window + x.R - 1 < n ? x.window + x.R - 1 : n);
+    }
+    return keys * 2 * (double)(x.HKV * x.D) * shape_type_bytes(s, "TK") + 4.0 * (double)(x.B * x.R * x.H * x.D);
+}
+
+// Pages in the order of a multiplication by a number that has no factor in common with theirs.
+static int32_t page_at(const Sizes *x, int64_t i)
+{
+    const int64_t n = x->B * x->each, step = n % 7919 ? 7919 : 1;
+    return (int32_t)(i * step % n);
+}
+
+static void prepare(SweepCase *c)
+{
+    kiln_paged_attention_args *const args = sweep_own(c, sizeof *args);
+    const Sizes x = sizes_of(&c->shape);
+    const kiln_type type = shape_type(&c->shape, "T"), cached = shape_type(&c->shape, "TK");
+    int32_t *const table = sweep_integers(c, x.B * x.each), *const lengths = sweep_integers(c, x.B);
+    for (int64_t i = 0; table && i < x.B * x.each; i++) table[i] = page_at(&x, i);
+    for (int64_t b = 0; lengths && b < x.B; b++) lengths[b] = (int32_t)shape_length(x.S, b);
+    args->q = &sweep_normal(c, "q", type, 1, EXTENTS(x.B * x.R, x.H, x.D))->tensor;
+    args->k = &sweep_normal(c, "k", cached, 1, EXTENTS(x.B * x.each, x.page, x.HKV, x.D))->tensor;
+    args->v = &sweep_normal(c, "v", cached, 1, EXTENTS(x.B * x.each, x.page, x.HKV, x.D))->tensor;
+    args->table = &sweep_made(c, "table", KILN_I32, table, EXTENTS(x.B, x.each))->tensor;
+    args->lengths = &sweep_made(c, "lengths", KILN_I32, lengths, EXTENTS(x.B))->tensor;
+    args->out = &sweep_output(c, "out", type, true, EXTENTS(x.B * x.R, x.H, x.D))->tensor;
+    args->causal = true;
+    args->window = x.window;
+    args->softcap = x.softcap;
+    args->max_keys = x.S;
+    SWEEP_WORKSPACE(c, kiln_paged_attention, args);
+}
+
+static kiln_status call(SweepCase *c) { return kiln_paged_attention(c->ops, NULL, c->own); }
+
+static KeyPlace place(const SweepCase *c, int64_t row, int64_t j)
+{
+    const Sizes x = sizes_of(&c->shape);
+    const int64_t h = row % x.H, i = row / x.H % x.R, b = row / x.H / x.R, last = i + shape_length(x.S, b) - x.R;
+    if (j > last || (x.window && j <= last - x.window)) return (KeyPlace){ -1, -1 };
+    const int64_t slot = (int64_t)page_at(&x, b * x.each + j / x.page) * x.page + j % x.page;
+    const int64_t at = (slot * x.HKV + h / (x.H / x.HKV)) * x.D;
+    return (KeyPlace){ at, at };
+}
+
+static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
+{
+    const Sizes x = sizes_of(&c->shape);
+    (void)output;
+    return sweep_softmax(&(SoftmaxRow){ .c = c,
+                                        .q = sweep_find(c, "q"),
+                                        .k = sweep_find(c, "k"),
+                                        .v = sweep_find(c, "v"),
+                                        .q_at = at / x.D * x.D,
+                                        .d = x.D,
+                                        .keys = shape_length(x.S, at / x.D / x.H / x.R),
+                                        .column = at % x.D,
+                                        .scale = 1 / sqrt((double)x.D),
+                                        .softcap = x.softcap,
+                                        .place = place,
+                                        .row = at / x.D });
+}
+
+const SweepFamily sweep_paged = {
+    .name = "paged",
+    .about =
+        "kiln_paged_attention: decoding, drafts and chunks of prompts; peer: FlashInfer, on a CPU PyTorch over gathered pages",
+    .ranges = ranges,
+    .small = small,
+    .settle = settle,
+    .operations = operations,
+    .bytes = bytes,
+    .prepare = prepare,
+    .call = call,
+    .expected = expected,
+    .slack = 2, // weights are of T, and keys of e4m3 as they are
+};
