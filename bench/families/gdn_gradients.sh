@@ -11,7 +11,7 @@ checks && timeout 120 "$build/examples/example_train_gdn" "$device" 2>&1 | tail 
 : >/tmp/gdn.table
 row() { # row NAME FILE KERNEL ARGUMENT...
     name=$1; shift
-    json=$(timeout 60 "$build/kiln" run --device="$device" --json --seconds=0.2 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/gdn.error)
+    json=$(timeout 60 "$build/kiln" run --device="$device" --json --seconds=1 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/gdn.error)
     python3 - "$name" "$json" >>/tmp/gdn.table <<'END' || { echo "not timed: $name: $(tail -n 1 /tmp/gdn.error)"; }
 import json, sys
 r = json.loads(sys.argv[2])

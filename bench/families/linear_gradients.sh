@@ -87,7 +87,7 @@ END_C
 compile_times lin
 timeout 400 /tmp/lin "$device" "$divide"
 # fla, if it is there: the same shapes, forward and backward together
-[ "$device" = cpu ] || timeout 200 python3 - <<'END_PY' 2>/dev/null || echo "no fla here"
+[ "$device" = cpu ] || timeout 200 "$python" - <<'END_PY' 2>&1 | tail -n 6
 import torch
 from fla.ops.simple_gla import chunk_simple_gla
 for B, S, H, D in ((8, 2048, 16, 128), (1, 32768, 16, 128), (4, 8192, 64, 128)):

@@ -9,7 +9,7 @@ check_operators recurrent
 : >/tmp/recurrent.table
 row() { # row NAME FILE KERNEL ARGUMENT...
     name=$1; shift
-    json=$(timeout 60 "$build/kiln" run --device="$device" --json --seconds=0.2 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/recurrent.error)
+    json=$(timeout 60 "$build/kiln" run --device="$device" --json --seconds=1 --no-check "kernels/linear/$1" "$2" $3 2>/tmp/recurrent.error)
     python3 - "$name" "$json" >>/tmp/recurrent.table <<'END' || { echo "not timed: $name: $(tail -n 1 /tmp/recurrent.error)"; }
 import json, sys
 r = json.loads(sys.argv[2])

@@ -6,9 +6,11 @@
 #include <inttypes.h>
 
 enum {
-    BLOCK = 128,     // columns of codes that kernels take at a time
-    K_STEP = 32,     // that K is a multiple of
-    FEW_ROWS = 8,    // of a, that are multiplied one by one, or in fours
+    BLOCK = 128,   // columns of codes that kernels take at a time
+    K_STEP = 32,   // that K is a multiple of
+    FEW_ROWS = 8,  // of a, that are multiplied one by one, or in fours
+    GEMV_ROWS = 2, // ... on a GPU, where codes have scales of groups
+    SMALL_TILES_ROWS = 16,
     PARTS_MOST = 16, // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
     TILE_ROWS = 128,
@@ -219,11 +221,29 @@ static int64_t tiles_of(int64_t m, int64_t n, int rows)
     return (m + rows - 1) / rows * ((n + columns - 1) / columns);
 }
 
-// The largest tiles that fill the processors; where the smallest do not, parts of them do, two on a processor.
+// So many parts that the rounds of all take the least time; each part more costs some of it (one H200).
+static int least_parts(int64_t tiles, int64_t room, int64_t blocks)
+{
+    int least = 1;
+    double least_time = 0;
+    for (int parts = 1; parts <= PARTS_MOST && parts <= blocks; parts++) {
+        const double rounds = (double)((tiles * parts + room - 1) / room), time = rounds / parts * (1 + 0.03 * parts);
+        if (parts > 1 && time >= least_time) continue;
+        least_time = time;
+        least = parts;
+    }
+    return least;
+}
+
+// The largest tiles that fill the processors; where the smallest do not, parts of them do, two on a processor. Of few rows
+// parts of small tiles, three on a processor.
 static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t blocks)
 {
     const int processors = ops_processors(call->ops);
     if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1 };
+    if (m <= SMALL_TILES_ROWS)
+        return (Tiling){ SMALL_TILES_ROWS,
+                         least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks) };
     if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1 };
     const int rows = m > FEW_TILES_ROWS && tiles_of(m, n, TILE_ROWS) * 2 >= processors ? TILE_ROWS : FEW_TILES_ROWS;
     const int64_t tiles = tiles_of(m, n, rows), room = rows == FEW_TILES_ROWS ? 2 * processors : processors;
@@ -239,7 +259,7 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4;
-    if (m <= FEW_ROWS) {
+    if (m <= (ops_on_cpu(call->ops) ? FEW_ROWS : GEMV_ROWS)) {
         retype(call, A, g->a->type, chunk);
         retype(call, CODES, f->code, chunk);
         return call_kernel(call, "quant/weights.tile", "quant_gemv",

@@ -89,6 +89,41 @@ static void whole_sequences(kiln_type type, int64_t keys, int64_t values, bool i
     compare("final_states", final, last, type);
 }
 
+// Bit for bit, whatever the workspace held: the kernels of a call see all that those before them wrote.
+static void repeats(void **state)
+{
+    static const int32_t packed[] = { 0, 0, 50, 51, 150 };
+    enum { S = 150, H = 2, D = 64, N = 4, TIMES = 12 };
+    Array *const q = drawn(ARRAY(KILN_BF16, 1, S, H, D), -1, 1), *const k = drawn(ARRAY(KILN_BF16, 1, S, H, D), -1, 1);
+    Array *const v = drawn(ARRAY(KILN_BF16, 1, S, H, D), -1, 1), *const gates = gates_of(1, S, H, D);
+    Array *const beta = drawn(ARRAY(KILN_BF16, 1, S, H), 0, 1), *const out = ARRAY(KILN_BF16, 1, S, H, D);
+    kiln_gdn_args args = { .q = of(q),
+                           .k = of(k),
+                           .v = of(v),
+                           .gates = of(gates),
+                           .beta = of(beta),
+                           .offsets = of(whole(5, packed)),
+                           .initial_states = of(drawn(ARRAY(KILN_BF16, N, H, D, D), -1, 1)),
+                           .out = of(out),
+                           .final_states = of(ARRAY(KILN_BF16, N, H, D, D)),
+                           .normalize = true };
+    assert_ok(kiln_gdn_forward_workspace_size(ops, &args, &args.workspace_bytes));
+    args.workspace = bytes_new(args.workspace_bytes)->tensor.data;
+    const size_t bytes = kiln_tensor_bytes(&out->tensor);
+    char *const junk = malloc(args.workspace_bytes), *const first = malloc(bytes), *const again = malloc(bytes);
+    const int times = on_cpu() ? 2 : TIMES;
+    for (int i = 0; i < times; i++) {
+        memset(junk, 0x3c + i, args.workspace_bytes);
+        assert_ok(kiln_upload(device, args.workspace, junk, args.workspace_bytes));
+        done(kiln_gdn_forward(ops, NULL, &args));
+        assert_ok(kiln_download(device, i ? again : first, out->tensor.data, bytes));
+        if (i) assert_memory_equal(first, again, bytes);
+    }
+    free(junk);
+    free(first);
+    free(again);
+}
+
 static void kimi_delta_attention(void **state)
 {
     whole_sequences(KILN_F32, 32, 48, false);
@@ -233,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(kimi_delta_attention, free_arrays),
+        cmocka_unit_test_teardown(repeats, free_arrays),
         cmocka_unit_test_teardown(steps, free_arrays),
         cmocka_unit_test_teardown(gradients_are_differences, free_arrays),
     };
