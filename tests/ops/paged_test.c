@@ -412,7 +412,7 @@ static void refused_plans(void **state)
     assert_ok(kiln_paged_plan_size(ops, &p, &p.memory_bytes));
     p.memory = bytes_new(p.memory_bytes)->tensor.data;
 #define CALL kiln_paged_plan_make(ops, NULL, &p, &plan)
-    REFUSED(CALL, p, p.rows = 4, KILN_BAD_SHAPE, "the 4 rows of 'rows' are not a multiple of 3 requests");
+    REFUSED(CALL, p, p.rows = 4, KILN_BAD_SHAPE, "'rows' are not a multiple of 3 requests (of 'lengths')");
     REFUSED(CALL, p, p.heads = 0, KILN_BAD_ARGUMENT, "kiln_paged_plan_make: 'heads' is 0, expected 1 to");
     REFUSED(CALL, p, p.key_heads = 3, KILN_BAD_SHAPE, "8 query heads (of 'heads') are not a multiple of 3 key heads");
     REFUSED(CALL, p, p.value_size = 24, KILN_UNSUPPORTED, "head size DV is 24");
