@@ -25,7 +25,7 @@ row "gdn_state norms" gdn.tile gdn_state "T=bf16 T0=f32 DK=128 BV=32 G=1 $big DV
 row "gdn_prepare" gdn.tile gdn_prepare "T=bf16 TB=f32 DK=128 DV=128 G=1 $big $none A=none"
 row "gdn_prepare norms" gdn.tile gdn_prepare "T=bf16 TB=f32 DK=128 DV=128 G=1 $big Offset=none A=none"
 row "gdn_prepare G=2" gdn.tile gdn_prepare "T=bf16 TB=f32 DK=128 DV=128 G=2 $big $none A=none"
-scan="T=bf16 DK=128 G=1 $big DV=128 scale=0.1 Offset=none H0=none HT=none"
+scan="T=bf16 DK=128 G=1 $big DV=128 scale=0.1 Offset=none H0=none HT=none Starts=none Zs=none Norm=none"
 for bv in 16 32 64; do row "gdn_scan BV=$bv" gdn.tile gdn_scan "$scan BV=$bv Rk=none"; done
 row "gdn_scan STAGES=2" gdn.tile gdn_scan "$scan STAGES=2 Rk=none"
 row "gdn_scan norms" gdn.tile gdn_scan "$scan"

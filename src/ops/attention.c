@@ -270,7 +270,41 @@ static const char *cap_binding(double softcap, char text[static CAP_BYTES])
     return text;
 }
 
-static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a)
+// Without sinks: `heads` instances for each tile of keys.
+static kiln_status bind_backward(Call *call, const kiln_attention_backward_args *a, int64_t heads, double scale)
+{
+    char cap[CAP_BYTES];
+    const bool divided = heads > call_extent(call, "HKV");
+    const kiln_status status = call_kernel(call, "attention/backward.tile",
+                                           a->deterministic ? "attention_backward_exact"
+                                           : divided        ? "attention_backward_split"
+                                                            : "attention_backward",
+                                           "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call),
+                                           (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                                           yes(a->causal || a->window), (int)a->window, cap_binding(a->softcap, cap));
+    if (status) return status;
+    if (divided) call_add(call, KILN_INT(heads));
+    call_add(call, KILN_FLOAT(scale));
+    return KILN_OK;
+}
+
+static int64_t choose_gradient_heads(const Call *call, const kiln_attention_backward_args *a)
+{
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
+    return attention_gradient_heads(call->ops, &(GradientShape){ .batch = call_extent(call, "B"),
+                                                                 .queries = call_extent(call, "S"),
+                                                                 .keys = call_extent(call, "SKV"),
+                                                                 .heads = call_extent(call, "H"),
+                                                                 .key_heads = call_extent(call, "HKV"),
+                                                                 .sizes = D + DV,
+                                                                 .window = a->window,
+                                                                 .causal = a->causal || a->window,
+                                                                 .tile_keys = D > 128 || DV > 128 ? 64 : 128 });
+}
+
+// room: bytes of the workspace. Where a divided call needs more, it is not divided: a workspace may have been sized for a
+// larger batch, which fills the device as it is.
+static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, size_t room)
 {
     double scale;
     char cap[CAP_BYTES];
@@ -296,26 +330,27 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    cap_binding(a->softcap, cap);
-    if (a->sinks)
+    if (a->sinks) {
         status = call_kernel(call, "attention/sink.tile", "attention_sink_backward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, yes(a->deterministic), cap);
-    else
-        status = call_kernel(call, "attention/backward.tile",
-                             a->deterministic ? "attention_backward_exact" : "attention_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, cap);
-    if (!status) call_add(call, KILN_FLOAT(scale));
-    return status;
+                             (int)a->window, yes(a->deterministic), cap_binding(a->softcap, cap));
+        if (!status) call_add(call, KILN_FLOAT(scale));
+        return status;
+    }
+    const int64_t key_heads = call_extent(call, "HKV");
+    const int64_t heads = a->deterministic ? key_heads : choose_gradient_heads(call, a);
+    size_t needed = 0;
+    status = bind_backward(call, a, heads, scale);
+    if (!status && heads > key_heads && !call->sizing) status = call_size(call, &needed);
+    return !status && needed > room ? bind_backward(call, a, key_heads, scale) : status;
 }
 
 kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *a, size_t *bytes)
 {
     Call call;
     kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_backward(&call, a);
+    if (!status) status = prepare_backward(&call, a, SIZE_MAX);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -323,7 +358,7 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_backward(&call, a);
+    if (!status) status = prepare_backward(&call, a, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 

@@ -92,3 +92,54 @@ int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool 
         ops_on_cpu(ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, two);
     return splits > 1 ? splits : 1;
 }
+
+// ---- shares of the query heads, of gradients
+
+enum { STEP_QUERIES = 64 };
+
+static const double GAIN = 0.85; // what division must bring: steps take a fifth longer where all processors have some
+
+// ns, of an H200.
+static const struct {
+    double step, step_element; // of 128 keys: of any; by elements of a key and a value
+    double instance;           // its beginning and end, beside its steps
+    double join;               // that sums are added up by the last kernel, beside their bytes
+    double bytes;              // that a ns brings, there and back
+} gradient_costs = { .step = 470, .step_element = 5.16, .instance = 2000, .join = 2000, .bytes = 2200 };
+
+static double gradient_time(const GradientShape *s, int64_t heads, int64_t processors)
+{
+    const double steps = (double)((s->queries + STEP_QUERIES - 1) / STEP_QUERIES);
+    const double seen =
+        s->keys < s->queries ? (double)s->keys : (double)s->queries; // queries that some keys come after
+    const double group = (double)(s->heads / heads);
+    const int64_t tiles = (s->keys + s->tile_keys - 1) / s->tile_keys, instances = tiles * heads * s->batch;
+    const double step = (gradient_costs.step + gradient_costs.step_element * (double)s->sizes) * s->tile_keys / 128;
+    double longest = s->causal && s->keys < s->queries ? (double)s->keys / STEP_QUERIES + 1 : steps, mean = longest;
+    if (s->causal) mean = longest * (1 - seen / (2 * (double)s->keys)) + 0.5;
+    if (s->window) longest = fmin(longest, (double)(s->window + s->tile_keys) / STEP_QUERIES + 1);
+    mean = fmin(mean, longest);
+    const double rounds = (double)((instances + processors - 1) / processors);
+    const double shared =
+        s->causal ? (double)instances / (double)processors : rounds; // by the processors: equal ones in rounds
+    const double time = fmax(longest, mean * shared) * group * step + rounds * gradient_costs.instance;
+    if (heads == s->key_heads) return time;
+    const double bytes = 4.0 * (double)(heads * s->batch * s->keys * s->sizes);
+    return time + gradient_costs.join + bytes / gradient_costs.bytes;
+}
+
+int64_t attention_gradient_heads(const kiln_ops *ops, const GradientShape *s)
+{
+    const int64_t group = s->heads / (s->key_heads > 0 ? s->key_heads : 1), processors = ops_processors(ops);
+    if (ops_on_cpu(ops) || s->batch == 0 || s->queries == 0 || s->keys == 0) return s->key_heads;
+    int64_t best = s->key_heads;
+    double least = GAIN * gradient_time(s, best, processors);
+    for (int64_t shares = 2; shares <= group; shares++) {
+        if (group % shares != 0) continue;
+        const double time = gradient_time(s, shares * s->key_heads, processors);
+        if (time >= least) continue;
+        least = time;
+        best = shares * s->key_heads;
+    }
+    return best;
+}

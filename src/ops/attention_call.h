@@ -18,4 +18,16 @@ kiln_status attention_softcap(const Call *call, double softcap);
 // Of `tiles` instances that have `keys` keys each; two: a multiprocessor has two instances at a time.
 int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool two);
 
+// What a backward call is to compute, as far as it tells how it is divided.
+typedef struct GradientShape {
+    int64_t batch, queries, keys, heads, key_heads, sizes; // sizes: elements of a head's key and value
+    int64_t window;                                        // 0: none
+    bool causal;
+    int tile_keys; // of an instance
+} GradientShape;
+
+// Instances for each tile of keys of a batch, a multiple of the key heads and a divisor of the query heads: each takes its
+// part of the query heads that share a key head. The key heads: gradients of keys are not divided.
+int64_t attention_gradient_heads(const kiln_ops *ops, const GradientShape *shape);
+
 #endif

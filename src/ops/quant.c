@@ -280,6 +280,13 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     return status;
 }
 
+// Whether each multiprocessor has a tile of two blocks' columns.
+static bool fills_wide_tiles(const Call *call, int64_t m)
+{
+    const int64_t across = (call_extent(call, "N") + 2 * BLOCK - 1) / (2 * BLOCK);
+    return (m + TILE_ROWS - 1) / TILE_ROWS * across >= ops_processors(call->ops);
+}
+
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M");
@@ -288,6 +295,8 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
     const int rows = m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
+        if (!on_cpu && fills_wide_tiles(call, m))
+            return call_kernel(call, "quant/fp8_block.tile", "fp8_block_wide", "TC=%s%-s", c, LACKS(g->bias, "BIAS"));
         return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%-s", c, rows,
                            LACKS(g->bias, "BIAS"));
     }

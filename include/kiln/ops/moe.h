@@ -115,7 +115,7 @@ KILN_API kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln
 KILN_API kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_mxfp4_args *args);
 
 /* The gradient of b: db[e] = a_e^T dc_e, of the rows of each expert; without any: zeros. Rows may lie apart. That of a is kiln_grouped_gemm of dc with
- * b the other way round. */
+ * b the other way round. An infinity in dc, with transpose_b in a, may give NaN in its column of db[e], and in no other expert's. */
 typedef struct kiln_grouped_gemm_weights_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *a;            /* in   T [R][K] */
