@@ -366,6 +366,7 @@ static kiln_status check_attention(Call *call, const kiln_paged_attention_args *
     kiln_status status =
         call_check(call, wants, tiles ? COUNT(wants) : COUNT(wants) - 2, "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = attention_options(call, a->window, a->scale, scale);
+    if (!status) status = attention_has_heads(call);
     if (!status) status = check_page(call, call_extent(call, "page size"), "the page size (dimension 1 of 'k')");
     if (!status) status = check_rows(call, "q", a->q_offsets);
     if (!status) status = check_count(call, "max_queries", a->max_queries, INT32_MAX);

@@ -382,6 +382,10 @@ static void refused_attention(void **state)
     REFUSED(CALL, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0");
     REFUSED(CALL, a, a.out = a.q, KILN_BAD_ARGUMENT, "overlap");
     REFUSED_TENSOR(CALL, q, shape[1] = 7, KILN_BAD_SHAPE, "dimension 1 of 'out' is 8, expected 7");
+    kiln_tensor no_heads = t.out->tensor;
+    no_heads.shape[1] = 0;
+    REFUSED(CALL, a, (a.out = &no_heads, a.q = &no_heads, a.lse = a.slopes = a.sinks = NULL), KILN_BAD_SHAPE,
+            "'q' has no heads (H = 0), expected some");
     REFUSED_TENSOR(CALL, k, shape[1] = 8, KILN_BAD_SHAPE, "dimension 1 of 'v' is 16, expected 8");
     REFUSED_TENSOR(CALL, k, shape[3] = 32, KILN_BAD_SHAPE, "dimension 3 of 'k' is 32, expected 64");
     REFUSED_TENSOR(CALL, k, type = KILN_F16, KILN_BAD_TYPE, "'k' is a tensor of f16, expected bf16 or e4m3");
