@@ -465,6 +465,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
     // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = attention_options(call, 0, a->scale, &scale);
+    if (!status) status = attention_has_heads(call);
     if (!status && (a->splits < 0 || a->splits > 65536))
         status = call_fail(call, KILN_BAD_ARGUMENT,
                            "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "

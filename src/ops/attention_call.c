@@ -41,6 +41,13 @@ kiln_status attention_options(const Call *call, int64_t window, const double *gi
     return status;
 }
 
+kiln_status attention_has_heads(const Call *call)
+{
+    return call_extent(call, "H") > 0
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "'%s' has no heads (H = 0), expected some", call_source(call, "H"));
+}
+
 kiln_status attention_softcap(const Call *call, double softcap)
 {
     const float taken = (float)softcap; // as kernels take it

@@ -14,6 +14,7 @@ enum {
 // Head sizes D and DV, counts H and HKV, which the tensors have bound, the window; the scale, with its default.
 kiln_status attention_options(const Call *call, int64_t window, const double *given, double *scale);
 // 0: scores are not capped.
+kiln_status attention_has_heads(const Call *call); // that a key head has query heads, where kernels take them together
 kiln_status attention_softcap(const Call *call, double softcap);
 // Of `tiles` instances that have `keys` keys each; two: a multiprocessor has two instances at a time.
 int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool two);

@@ -188,6 +188,13 @@ kiln_status call_named(const Call *call, kiln_status status); // puts the call's
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// An extent rounded up to a multiple; of any that a tensor may say it has, before it is looked at: no number of bits overflows.
+static inline int64_t rounded_up(int64_t extent, int64_t multiple)
+{
+    const int64_t most = INT64_C(1) << 55, known = extent < 0 ? 0 : extent > most ? most : extent;
+    return (known + multiple - 1) / multiple * multiple;
+}
+
 // As bindings have it.
 static inline const char *yes(bool b) { return b ? "true" : "false"; }
 

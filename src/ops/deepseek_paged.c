@@ -87,7 +87,14 @@ static kiln_status check_tensors(Paged *x, const kiln_indexed_attention_paged_ar
     if (a->max_keys < 0 || a->rows < 0)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected 0 or more",
                          a->max_keys < 0 ? "max_keys" : "rows", a->max_keys < 0 ? a->max_keys : a->rows);
-    return KILN_OK;
+    if (TQ > INT32_MAX)
+        return call_fail(call, KILN_UNSUPPORTED, "'index_q' has TQ = %" PRId64 ", expected at most %d", TQ, INT32_MAX);
+    const int64_t pages = call_extent(call, "pages per request"), size = call_extent(call, "page size");
+    return pages <= INT32_MAX / size
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED,
+                           "'table' has %" PRId64 " pages per request, expected at most %" PRId64 ": %d tokens", pages,
+                           INT32_MAX / size, INT32_MAX);
 }
 
 // kv as rows that slots count, which its pages must allow.
@@ -122,8 +129,9 @@ static void choose_sizes(Paged *x, const kiln_indexed_attention_paged_args *a)
     x->tiles = TQ / x->group + B;
     const int64_t fit = x->pitch ? INDEXER_LOGITS / 4 / x->pitch : TQ;
     const int64_t rows = a->rows ? a->rows : fit > INDEXER_ROWS ? fit : INDEXER_ROWS;
-    x->at_once = (rows / x->group + 3) / 4 * 4; // so that what begins with one is aligned
-    if (x->at_once > x->tiles) x->at_once = x->tiles;
+    const int64_t wanted =
+        rows < x->group ? 1 : rows / x->group; // then a multiple of 4: what begins with one is aligned
+    x->at_once = wanted < x->tiles - 3 ? (wanted + 3) / 4 * 4 : x->tiles;
     x->list_bytes = plan_room(x->tiles * 2);
     x->logits_bytes = plan_room(x->at_once * x->group * x->pitch);
     x->ends_bytes = plan_room(x->at_once * x->group);

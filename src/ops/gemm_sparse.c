@@ -153,6 +153,7 @@ kiln_status kiln_sparse24_pack(kiln_ops *ops, kiln_stream *stream, const kiln_sp
                          kept != k / 2 ? "values" : "places", kept != k / 2 ? kept : bytes, k,
                          kept != k / 2 ? k / 2 : k / OF_GROUPS);
     if (!a->excess && !a->prune) return call_fail(&call, KILN_BAD_ARGUMENT, "'excess' is null, but 'prune' is false");
+    if (k == 0 && !a->excess) return KILN_OK; // however many rows that is
     for (int i = 0; i < COUNT(wants); i++) flatten(&call, i);
     status = call_kernel(&call, "gemm/sparse_any.tile", "sparse24_pack", "T=%s%-s", kiln_type_name(a->weights->type),
                          LACKS(a->excess, "EXCESS"));

@@ -339,8 +339,8 @@ kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gro
 
 // ---- MXFP4
 
-static int64_t blocks_of(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
-static int64_t mxfp4_columns(int64_t k) { return (k + MXFP4_ROW - 1) / MXFP4_ROW * MXFP4_ROW; }
+static int64_t blocks_of(int64_t n) { return rounded_up(n, BLOCK) / BLOCK; }
+static int64_t mxfp4_columns(int64_t k) { return rounded_up(k, MXFP4_ROW); }
 
 // Names of shapes for codes and scales of rows of k weights, which `from` says.
 static void bind_mxfp4(Call *call, const kiln_tensor *codes, int64_t k, const char *from, const char *name,

@@ -35,8 +35,8 @@ static kiln_status check_rows(const Call *call, const char *what, const kiln_ten
                ? KILN_OK
                : call_fail(call, KILN_BAD_SHAPE,
                            "'q_offsets' is null, but the %" PRId64 " rows of '%s' are not a multiple of %" PRId64
-                           " requests (of 'table')",
-                           TQ, what, B);
+                           " requests (of '%s')",
+                           TQ, what, B, call_source(call, "B"));
 }
 
 static kiln_status check_count(const Call *call, const char *name, int64_t count, int64_t most)
@@ -107,7 +107,8 @@ static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
                .value_size = call_extent(call, "DV"),
                .is_converted = a->k->type != a->q->type };
     const bool are_boxes = 64 % page == 0 ? page >= 16 : page % 64 == 0;
-    w.is_plain = !a->slopes && !a->sinks && a->softcap == 0 && !w.is_converted && !a->k_scales && !a->v_scales && are_boxes;
+    w.is_plain =
+        !a->slopes && !a->sinks && a->softcap == 0 && !w.is_converted && !a->k_scales && !a->v_scales && are_boxes;
     Tiles t = tiles_for(call->ops, &w);
     // Slopes and windows take registers beside keys that are converted.
     const bool is_crowded = t.rows == MANY_ROWS ? a->slopes && a->window : a->slopes || (a->window && !are_boxes);
@@ -365,6 +366,7 @@ static kiln_status check_attention(Call *call, const kiln_paged_attention_args *
     kiln_status status =
         call_check(call, wants, tiles ? COUNT(wants) : COUNT(wants) - 2, "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = attention_options(call, a->window, a->scale, scale);
+    if (!status) status = attention_has_heads(call);
     if (!status) status = check_page(call, call_extent(call, "page size"), "the page size (dimension 1 of 'k')");
     if (!status) status = check_rows(call, "q", a->q_offsets);
     if (!status) status = check_count(call, "max_queries", a->max_queries, INT32_MAX);

@@ -63,7 +63,7 @@ static int group_of(const Format *format, int group)
     return group == 16 || group == 32 || group == 64 || group == 128 ? group : 0;
 }
 
-static int64_t padded(int64_t k) { return (k + BLOCK - 1) / BLOCK * BLOCK; }
+static int64_t padded(int64_t k) { return rounded_up(k, BLOCK); }
 
 kiln_status kiln_quant_extents(kiln_quant_format format, int64_t k, int group, kiln_type *code_type,
                                int64_t *code_columns, int64_t *scale_columns)
@@ -187,7 +187,7 @@ static kiln_status check_bytes(Call *call, const Format *f, const kiln_quantised
     const char *const codes = codes_shape(f, g->codes, k, &columns);
     call_bind(call, "CODES", columns, "a");
     call_bind(call, "BLOCKS", padded(k) / BLOCK, "a");
-    call_bind(call, "ROWS", (n + BLOCK - 1) / BLOCK, "codes");
+    call_bind(call, "ROWS", padded(n) / BLOCK, "codes");
     // clang-format off
     const Want wants[] = {
         { IN,          "a",        g->a,        by_blocks ? 1 << KILN_E4M3 : 1 << KILN_I8, "A[M][K]" },

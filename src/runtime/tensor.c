@@ -46,7 +46,7 @@ int64_t tensor_elements(const kiln_tensor *tensor)
     for (int i = 0; i < tensor->rank; i++) {
         if (tensor->shape[i] < 0) return -1;
         empty |= tensor->shape[i] == 0;
-        too_many |= __builtin_mul_overflow(n, tensor->shape[i], &n) || n > INT64_C(1) << 58;
+        too_many |= __builtin_mul_overflow(n, tensor->shape[i], &n) || n > INT64_C(1) << 55; // of 64 bits each
     }
     return empty ? 0 : too_many ? -1 : n;
 }

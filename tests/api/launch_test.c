@@ -194,6 +194,8 @@ static void types_ranks_and_extents(void **state)
     assert_fails(launch_scale(), KILN_BAD_SHAPE, "'N' of 'Y' (dimension 1) is 62, but 'X' has N = 64");
     tx.shape[0] = ty.shape[0] = INT64_C(1) << 40, tx.shape[1] = ty.shape[1] = INT64_C(1) << 40;
     assert_fails(launch_scale(), KILN_BAD_SHAPE, "more elements than memory can hold");
+    tx.shape[0] = ty.shape[0] = INT64_C(1) << 50, tx.shape[1] = ty.shape[1] = 64; // its bits are no int64_t
+    assert_fails(launch_scale(), KILN_BAD_SHAPE, "more elements than memory can hold");
 }
 
 static void requires(void **state)

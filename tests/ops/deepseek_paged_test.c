@@ -122,7 +122,7 @@ static void check_selection(const Batch *b)
                 else best = fmax(best, sum);
             }
             for (int n = seen < TOPK ? seen : TOPK; n < TOPK; n++)
-                assert_int_equal(get(b->indices, row * TOPK + n), -1);
+                assert_int_equal((int)get(b->indices, row * TOPK + n), -1);
             for (int n = 0; n < TOPK && n < seen; n++) assert_true(get(b->indices, row * TOPK + n) >= 0);
             if (best > least + 0.06) fail_msg("row %d: left out %g, taken %g", row, best, least);
         }
@@ -195,7 +195,10 @@ static void everything(void **state)
     run(&a);
     same("out", b.out, out), same("lse", b.lse, lse), same("indices", b.indices, indices);
 
-    a.q = a.kv = a.out = a.lse = NULL;
+    a.q = a.kv = a.out = a.lse = NULL, a.rows = 1; // fewer than a tile has
+    run(&a);
+    same("indices", b.indices, indices);
+    a.rows = INT64_MAX;
     run(&a);
     same("indices", b.indices, indices);
     a = arguments(&b), a.indices = NULL;
@@ -221,6 +224,10 @@ static void refusals(void **state)
     REFUSED(RUN, a, a.q_offsets = NULL, KILN_BAD_SHAPE, "the 13 rows of 'index_q' are not a multiple of 5 requests");
     REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0");
     REFUSED(RUN, a, a.workspace_bytes = 0, KILN_BAD_ARGUMENT, "needs a workspace of");
+    const kiln_tensor wide = kiln_tensor_of(device, NULL, KILN_I32, 2, (int64_t[]){ B, INT64_C(1) << 40 });
+    size_t bytes;
+    REFUSED(kiln_indexed_attention_paged_workspace_size(ops, &a, &bytes), a, a.table = &wide, KILN_UNSUPPORTED,
+            "'table' has 1099511627776 pages per request, expected at most 134217727");
     REFUSED_TENSOR(RUN, k, shape[1] = 8, KILN_BAD_SHAPE, "dimension 1 of 'index_scales' is 16, expected 8");
     REFUSED_TENSOR(RUN, lengths, shape[0] = 4, KILN_BAD_SHAPE, "dimension 0 of 'lengths' is 4, expected 5");
     kv.has_strides = true, kv.strides[0] = (SIZE + 1) * D, kv.strides[1] = D, kv.strides[2] = 1, kv.shape[0]--;

@@ -151,6 +151,13 @@ static void what_is_refused(void **state)
     kiln_sparse24_pack_args p = { .weights = of(dense), .values = of(b), .places = of(places) };
     assert_fails(kiln_sparse24_pack(ops, NULL, &p), KILN_BAD_ARGUMENT,
                  "kiln_sparse24_pack: 'excess' is null, but 'prune' is false");
+    const kiln_tensor none =
+        kiln_tensor_of(device, NULL, KILN_BF16, 3, (int64_t[]){ INT64_C(1) << 40, INT64_C(1) << 40, 0 });
+    kiln_tensor places_of_none = none;
+    places_of_none.type = KILN_U8;
+    assert_ok(kiln_sparse24_pack(
+        ops, NULL,
+        &(kiln_sparse24_pack_args){ .weights = &none, .values = &none, .places = &places_of_none, .prune = true }));
     REFUSED(kiln_sparse24_pack(ops, NULL, &p), p, p.places = of(few), KILN_BAD_SHAPE,
             "'places' has rows of 4 for K = 64, expected 8");
     REFUSED(kiln_sparse24_pack(ops, NULL, &p), p, p.weights = of(narrow), KILN_BAD_TYPE,

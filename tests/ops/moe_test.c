@@ -679,6 +679,8 @@ static void products_of_mxfp4_are_refused(void **state)
     g.a = of(even);
     REFUSED(kiln_grouped_mxfp4(ops, NULL, &g), g, g.codes = of(short_of), KILN_BAD_SHAPE,
             "dimension 2 of 'codes' is 32, expected 64");
+    const kiln_tensor longest = kiln_tensor_of(device, NULL, KILN_BF16, 2, (int64_t[]){ 0, INT64_MAX });
+    REFUSED(kiln_grouped_mxfp4(ops, NULL, &g), g, g.a = &longest, KILN_BAD_SHAPE, "dimension 2 of 'codes' is 64");
     REFUSED(kiln_grouped_mxfp4(ops, NULL, &g), g, g.offsets = NULL, KILN_BAD_ARGUMENT, "'offsets' is null");
     assert_fails(kiln_grouped_mxfp4(ops, NULL, &g), KILN_BAD_ARGUMENT, "needs a workspace of");
 }

@@ -382,6 +382,10 @@ static void refused_attention(void **state)
     REFUSED(CALL, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0");
     REFUSED(CALL, a, a.out = a.q, KILN_BAD_ARGUMENT, "overlap");
     REFUSED_TENSOR(CALL, q, shape[1] = 7, KILN_BAD_SHAPE, "dimension 1 of 'out' is 8, expected 7");
+    kiln_tensor no_heads = t.out->tensor;
+    no_heads.shape[1] = 0;
+    REFUSED(CALL, a, (a.out = &no_heads, a.q = &no_heads, a.lse = a.slopes = a.sinks = NULL), KILN_BAD_SHAPE,
+            "'q' has no heads (H = 0), expected some");
     REFUSED_TENSOR(CALL, k, shape[1] = 8, KILN_BAD_SHAPE, "dimension 1 of 'v' is 16, expected 8");
     REFUSED_TENSOR(CALL, k, shape[3] = 32, KILN_BAD_SHAPE, "dimension 3 of 'k' is 32, expected 64");
     REFUSED_TENSOR(CALL, k, type = KILN_F16, KILN_BAD_TYPE, "'k' is a tensor of f16, expected bf16 or e4m3");
@@ -412,7 +416,7 @@ static void refused_plans(void **state)
     assert_ok(kiln_paged_plan_size(ops, &p, &p.memory_bytes));
     p.memory = bytes_new(p.memory_bytes)->tensor.data;
 #define CALL kiln_paged_plan_make(ops, NULL, &p, &plan)
-    REFUSED(CALL, p, p.rows = 4, KILN_BAD_SHAPE, "the 4 rows of 'rows' are not a multiple of 3 requests");
+    REFUSED(CALL, p, p.rows = 4, KILN_BAD_SHAPE, "'rows' are not a multiple of 3 requests (of 'lengths')");
     REFUSED(CALL, p, p.heads = 0, KILN_BAD_ARGUMENT, "kiln_paged_plan_make: 'heads' is 0, expected 1 to");
     REFUSED(CALL, p, p.key_heads = 3, KILN_BAD_SHAPE, "8 query heads (of 'heads') are not a multiple of 3 key heads");
     REFUSED(CALL, p, p.value_size = 24, KILN_UNSUPPORTED, "head size DV is 24");

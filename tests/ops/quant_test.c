@@ -203,7 +203,8 @@ static Weights blocks_of_weights(const Case *c)
                 const int h = e / 128, l = e % 32, q = e % 128 / 32;
                 const int low = (int)get(w.source, from + h * 64 + l + q % 2 * 32) >> (q < 2 ? 0 : 4) & 15;
                 const int high = (int)get(w.source, from + 128 + h * 32 + l) >> 2 * q & 3;
-                *number = half(w.source, d) * (int8_t)(int)get(w.source, from + 192 + e / 16) * ((low | high << 4) - 32);
+                *number =
+                    half(w.source, d) * (int8_t)(int)get(w.source, from + 192 + e / 16) * ((low | high << 4) - 32);
             }
         }
     }
@@ -467,6 +468,8 @@ static void what_is_refused(void **state)
     G((g.format = KILN_QUANT_INT4MIN, g.zeros = NULL), KILN_BAD_ARGUMENT,
       "'minima' is null, but format INT4MIN has some");
     G(g.a_scales = g.scales, KILN_BAD_ARGUMENT, "'a_scales' is not null, but format INT4 has none");
+    const kiln_tensor longest = kiln_tensor_of(device, NULL, KILN_BF16, 2, (int64_t[]){ 0, INT64_MAX - 31 });
+    G(g.a = &longest, KILN_BAD_SHAPE, "dimension 1 of 'codes'");
     G(g.a = of(bytes), KILN_BAD_TYPE, "'a' is a tensor of i8, expected f16 or bf16");
     G(g.codes = NULL, KILN_BAD_ARGUMENT, "'codes' is null");
     G(g.codes = of(a), KILN_BAD_TYPE, "'codes' is a tensor of bf16, expected u8 or u4");

@@ -76,8 +76,8 @@ KILN_API kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_arg
 KILN_API kiln_status kiln_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gemm_args *args);
 
 /* The two elements that are kept of each four along a row, and their places: two bits each, of four elements in a byte from its low
- * bits, the lower place first. Of four with more than two numbers beside 0 the two largest by magnitude are kept (NaN is
- * above all, the first come first among equals): where that is not wanted, any `excess` that is not 0 tells. Tensors are contiguous. */
+ * bits, the lower place first. Of four with more than two numbers beside 0 the two largest by magnitude are kept (NaN counts as
+ * infinity, the first come first among equals): where that is not wanted, any `excess` that is not 0 tells. Tensors are contiguous. */
 typedef struct kiln_sparse24_pack_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *weights;      /* in   bf16, f16, e4m3, e5m2 or i8 [Z][R][K], or [R][K]; K is a multiple of 8 */

@@ -95,7 +95,8 @@ KILN_API kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const
 /* c[r] = (a[r] w[e]^T + bias[e]) * row_weights[r] of the expert e that row r belongs to, with weights in MXFP4, which stay packed in
  * memory: e2m1 with an exponent for each 32 along K, as kiln_quant_pack makes them of all experts' rows, [E N] of them
  * (kiln/ops/quant.h: P is K rounded up to a multiple of 128). A weight is code * 2^(scale - 127), 255 is NaN. They are taken to
- * bf16, exactly but for numbers beyond its range. K is a multiple of 32. Rows of c that belong to no expert are not written. */
+ * bf16, exactly but for numbers beyond its range. K is a multiple of 32; past it scales are not 255 (those of kiln_quant_pack are
+ * not). Rows of c that belong to no expert are not written. */
 typedef struct kiln_grouped_mxfp4_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *a;            /* in   bf16 [R][K], with tokens [M][K]; rows may lie apart */

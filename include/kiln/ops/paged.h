@@ -59,7 +59,7 @@ typedef struct kiln_paged_plan_args {
 } kiln_paged_plan_args;
 
 /* Bytes of device memory that a plan takes. They depend on the numbers of the arguments and on B, and on no value in device memory;
- * a batch of fewer requests and rows takes no more. */
+ * with q_offsets, a batch of fewer requests and rows takes no more. */
 KILN_API kiln_status kiln_paged_plan_size(kiln_ops *ops, const kiln_paged_plan_args *args, size_t *bytes);
 /* Queues two or three small kernels that compute a plan, and fills *plan, which calls queued later on the same stream may use. In a
  * captured graph each replay computes the plan again, for the lengths and offsets at that time. */

@@ -23,8 +23,8 @@
  *     INT4MIN    u4     32                 f16, bf16            -        yes      GGUF Q4_K
  *
  * a is bf16 or f16; c and bias are both of one type, a's or f32. Scales may be of either 16-bit type: of a's they cost least.
- * For up to eight rows of a weights are not rounded; for more they are rounded once to a's type. Sums are f32. The result is
- * the same in every run.
+ * For up to eight rows of a on the CPU, and two on a GPU, weights are not rounded; for more they are rounded once to a's type. Sums
+ * are f32. The result is the same in every run.
  *
  * The formats below multiply numbers of 8 bits, each with a scale for a row of a and for a column of c, or for blocks:
  *

@@ -127,7 +127,8 @@ static bool walk_block(Walk *walk, Action *action)
         const bool waits = is_wait(walk, action, &event);
         if (waits) action->trace = record(walk, event, span_of(walk, action));
         const Span span = span_of(walk, action);
-        const bool within = walk_block(walk, action->body) | walk_block(walk, action->otherwise);
+        const bool body = walk_block(walk, action->body), otherwise = walk_block(walk, action->otherwise); // both
+        const bool within = body || otherwise;
         if (within && has_steps(walk, action, &event)) action->trace = record(walk, event, span);
         any |= waits || within;
     }
