@@ -216,14 +216,10 @@ echo "gpu_device_test 60" | run_lanes
     echo "long:ops_attention_prefill_test 300"
     echo "long:ops_mla_decode_test 300"
     echo "long:ops_mla_sparse_test 300"
-    for file in $files; do # heads of 256 in groups of 10 need more shared memory than an A100 has
-        if [ "$file" = kernels/nsa/backward.tile ]; then echo "skip: a case needs 173 KB of shared memory; a CTA has 163" >"$logs/sm_80_nsa_backward.log"
-        else echo "sm_80:$file 150"; fi
-    done
+    for file in $files; do echo "sm_80:$file 150"; done
     for file in $files; do echo "checked:$file 150"; done
 } | grep -E "${PARTS:-.}" >"$logs/parts"
 run_lanes <"$logs/parts"
-[ -f "$logs/sm_80_nsa_backward.log" ] && (log=$logs/sm_80_nsa_backward.log; record sm_80_nsa_backward 0 0 1 0)
 sanitizer >/dev/null || { echo "skip sanitizers: compute-sanitizer is not on this machine" >"$logs/sanitizers.log"; record sanitizers 0 0 1 0; }
 
 # ---- the table: a row for what passed of each kind, then one for every other part with the lines that say why
