@@ -87,6 +87,24 @@ static void prepare_forward(SweepCase *c) { make_forward(c, sweep_own(c, sizeof(
 static kiln_status call_forward(SweepCase *c) { return kiln_attention_forward(c->ops, NULL, c->own); }
 
 // row: (batch * S + query) * H + head
+// Element i of the output: a row's average of values, its keys where `place` says.
+static double expected_element(const SweepCase *c, int64_t i, int64_t keys,
+                               KeyPlace place(const SweepCase *, int64_t, int64_t))
+{
+    const Sizes x = sizes_of(&c->shape);
+    return sweep_softmax(&(SoftmaxRow){ .c = c,
+                                        .q = sweep_find(c, "q"),
+                                        .k = sweep_find(c, "k"),
+                                        .v = sweep_find(c, "v"),
+                                        .q_at = i / x.DV * x.D,
+                                        .d = x.D,
+                                        .keys = keys,
+                                        .column = i % x.DV,
+                                        .scale = 1 / sqrt((double)x.D),
+                                        .place = place,
+                                        .row = i / x.DV });
+}
+
 static KeyPlace forward_place(const SweepCase *c, int64_t row, int64_t j)
 {
     const Sizes x = sizes_of(&c->shape);
@@ -98,19 +116,8 @@ static KeyPlace forward_place(const SweepCase *c, int64_t row, int64_t j)
 
 static double expected_forward(const SweepCase *c, const SweepTensor *output, int64_t i)
 {
-    const Sizes x = sizes_of(&c->shape);
     (void)output;
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = sweep_find(c, "k"),
-                                        .v = sweep_find(c, "v"),
-                                        .q_at = i / x.DV * x.D,
-                                        .d = x.D,
-                                        .keys = x.SKV,
-                                        .column = i % x.DV,
-                                        .scale = 1 / sqrt((double)x.D),
-                                        .place = forward_place,
-                                        .row = i / x.DV });
+    return expected_element(c, i, sizes_of(&c->shape).SKV, forward_place);
 }
 
 const SweepFamily sweep_attention = {
@@ -276,19 +283,8 @@ static KeyPlace decode_place(const SweepCase *c, int64_t row, int64_t j)
 
 static double expected_decode(const SweepCase *c, const SweepTensor *output, int64_t i)
 {
-    const Sizes x = sizes_of(&c->shape);
     (void)output;
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = sweep_find(c, "k"),
-                                        .v = sweep_find(c, "v"),
-                                        .q_at = i / x.DV * x.D,
-                                        .d = x.D,
-                                        .keys = x.S,
-                                        .column = i % x.DV,
-                                        .scale = 1 / sqrt((double)x.D),
-                                        .place = decode_place,
-                                        .row = i / x.DV });
+    return expected_element(c, i, sizes_of(&c->shape).S, decode_place);
 }
 
 const SweepFamily sweep_decode = {
