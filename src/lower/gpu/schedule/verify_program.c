@@ -8,7 +8,6 @@
 typedef struct Target {
     struct Target *outer;
     bool is_grid;
-    int loop_step;    // the STEP_LOOP: break goes behind it
     VEC(int) to_next; // gotos that lead to the STEP_NEXT
     VEC(int) to_end;
 } Target;
@@ -85,7 +84,7 @@ static void make_loop(Maker *maker, const Action *action)
     Target target = { .outer = maker->target, .is_grid = is_grid };
     maker->target = &target;
     maker->outer_loop = loop;
-    const int head = target.loop_step = add_step(maker, STEP_LOOP, action, loop);
+    const int head = add_step(maker, STEP_LOOP, action, loop);
     make_block(maker, action->body);
     const int next = add_step(maker, STEP_NEXT, action, loop), end = next + 1;
     step_at(maker, next)->target = head + 1;
