@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# gemm_fit.py - fits the model of cost of src/ops/gemm_tiles.c to times that bench/gemm_tune.py has measured.
+# gemm_fit.py - fits the cost model of src/ops/gemm_tiles.c to times that bench/gemm_tune.py has measured.
 #
 #   python3 bench/gemm_fit.py TIMES.csv [STEPS]
 #

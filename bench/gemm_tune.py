@@ -4,7 +4,7 @@
 #   python3 bench/gemm_tune.py LIBKILN RESULT.csv [SHAPES [SEED [SECONDS]]]
 #
 # Of each shape the 16 likeliest choices are timed: cold L2 (clean lines of another buffer), medians of 5, while the device is
-# kept busy until everything is queued. Results are compared with cuBLAS'. bench/gemm_fit.py fits the model of cost to them.
+# kept busy until everything is queued. Results are compared with cuBLAS'. bench/gemm_fit.py fits the cost model to them.
 import ctypes, csv, math, os, random, sys, time
 import torch
 from gemm_fit import MACHINE, TILES, cost

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tune.c - `kiln tune`: the build values that are the fastest for one launch.
 //
-// Candidates are all choices from the lists that the kernel's build parameters have. On a GPU the model of cost sorts them; the
+// Candidates are all choices from the lists that the kernel's build parameters have. On a GPU the cost model sorts them; the
 // first ones are built, on all processors, then each is compared with the reference and timed, the fastest once more and
 // longer. What does not build, or does not fit, is left out; a wrong result ends the command with an error.
 #include "tools/measure.h"
@@ -126,7 +126,7 @@ static void expect_all(Tuning *t)
     int kept = 0;
     for (int i = 0; i < t->n; i++) {
         Candidate *const c = &t->all[i];
-        progress("model of cost: %d of %d", i + 1, t->n);
+        progress("cost model: %d of %d", i + 1, t->n);
         c->expected = seconds_now() < end || c->is_default ? case_expected_seconds(&t->request.build, c->check) : 1e30;
         if (c->expected <= 0) leave_out(t, kiln_error_message());
         else t->all[kept++] = *c;
@@ -349,7 +349,7 @@ int tool_tune(int argc, char **argv)
     const Usage usage = {
         "kiln tune [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Finds the build values with which a kernel is the fastest for one launch. Tried are the values of build parameters that have\n"
-        "a list, as in int BM = {128, 64, 256}, and are not given: on a GPU in the order of the model of cost, else in any. Each is\n"
+        "a list, as in int BM = {128, 64, 256}, and are not given: on a GPU in the order of the cost model, else in any. Each is\n"
         "compared with the reference before it is timed. Values of the launch that are not given are chosen as by 'kiln run'.",
         options, COUNT(options),
         "  kiln tune mine.tile gemm T=f32 M=512 N=512 K=512\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_test.c - products of any shape, type and orientation against the kernel's reference, with everything that may follow
-// them; strided tensors; what is refused; which tiles the model of cost takes.
+// them; strided tensors; what is refused; which tiles the cost model takes.
 #include "../../src/ops/gemm_tiles.h"
 #include "support.h"
 

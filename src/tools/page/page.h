@@ -31,7 +31,7 @@ typedef struct PageFact {
     int tile; // in the kernel's list, whose entry it leads to; -1: none
 } PageFact;
 
-// Cycles of a multiprocessor for one instance, by the model of cost.
+// Cycles of a multiprocessor for one instance, by the cost model.
 typedef struct PageCost {
     const Source *source;
     int line;
@@ -119,7 +119,7 @@ typedef struct PageKernel {
     const char *explanation;                          // as `kiln explain` prints it
     const char *code, *code_title;                    // CUDA C or C
     const char *ptx, *no_ptx;                         // one of both
-    double expected_seconds;                          // of the launch by the model of cost; 0: not known
+    double expected_seconds;                          // of the launch by the cost model; 0: not known
 } PageKernel;
 
 // ---- the launch

@@ -154,7 +154,7 @@ static void note_sectors(const Finding *f, TileOp *op, const CostLine *line)
     note_add(f->lo->kernel, NOTE_SCATTERED, op->span,
              "an order of the indices in which the last dimension of the tensor is the last index, or a copy "
              "of whole rows to a shared tile",
-             "neighbouring threads access %s at places apart: %.0f bytes move for each byte that is used (%s)",
+             "accesses to %s are not coalesced: %.0f bytes move for each byte that is used (%s)",
              reading.tensor ? reading.tensor->name : "a tensor", line->sectors, times_floor(f, line));
 }
 
