@@ -147,26 +147,13 @@ static kiln_status collect_notes(const Compiled *compiled, void *context)
     return KILN_OK;
 }
 
-// Where the parameters' own values do not go together: those of the first check.
-static bool bind_first_check(ToolRequest *request, const char *name)
-{
-    kiln_program *const program = request->build.program;
-    pthread_mutex_lock(&program->lock);
-    const CheckCases *const cases = check_cases(program->program, name);
-    pthread_mutex_unlock(&program->lock);
-    if (!cases || cases->count == 0) return false;
-    request->build.bindings = cases->items[0].build;
-    request->build.n_bindings = cases->items[0].n_build;
-    return true;
-}
-
 static void collect_kernel(Collection *c, ToolRequest *request, const char *name)
 {
     c->kernel = name;
     request->build.name = name;
     request->build.n_bindings = 0;
     if (!kernel_compile(&request->build, NULL, NULL, collect_notes, c)) return;
-    if (!bind_first_check(request, name) || kernel_compile(&request->build, NULL, NULL, collect_notes, c)) {
+    if (!bind_first_check(&request->build) || kernel_compile(&request->build, NULL, NULL, collect_notes, c)) {
         c->n_failed++;
         fprintf(stderr, "kiln: %s %s: not looked at: %s\n", c->path, name, kiln_error_message());
     }
