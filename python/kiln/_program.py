@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import operator
 import os
 import re
@@ -298,13 +299,23 @@ def load(path: Union[str, os.PathLike], folders: Sequence[Union[str, os.PathLike
             if os.path.exists(os.path.join(folder, name)):
                 name = os.path.join(folder, name)
                 break
+        else:
+            raise Error("not found", "kiln.load: there is no file %s, here or in the library%s" % (name, _near_file(name)))
     return Program(name, None, folders)
 
 
 def kernels_folders() -> List[str]:
     """Where the library's kernels lie: in the package, or in the source tree that holds it."""
     places = [os.path.join(NATIVE, "share", "kiln", "kernels"), os.path.join(PACKAGE, "..", "..", "kernels")]
-    return [place for place in places if os.path.isdir(place)]
+    return [os.path.normpath(place) for place in places if os.path.isdir(place)]
+
+
+def _near_file(name: str) -> str:
+    """"; did you mean 'norm/softmax.tile'?", of the library's files, or nothing."""
+    files = [os.path.relpath(os.path.join(where, file), folder) for folder in kernels_folders()
+             for where, _, names in os.walk(folder) for file in names if file.endswith(".tile")]
+    near = difflib.get_close_matches(name, files, 1)
+    return "; did you mean '%s', of the library?" % near[0] if near else ""
 
 
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"", re.S)
