@@ -51,6 +51,13 @@ class OnTheHost(unittest.TestCase):
                 expected, sums = reference(q[b], k[b], v[b], causal, window)
                 self.near(out[b], expected), self.near(lse[b], sums)
 
+    def test_more_queries_than_keys(self):
+        q, k = self.randn(1, 5, 2, 32), self.randn(1, 1, 1, 32)
+        for causal, window in ((True, (0, 0)), (False, (0, 0)), (True, (-1, -1)), (False, (0, 4)), (False, (-1, 7))):
+            out, lse, _ = fa.flash_attn_func(q, k, k, causal=causal, window_size=window, return_attn_probs=True)
+            expected, sums = reference(q[0], k[0], k[0], causal, window)
+            self.near(out[0], expected), self.near(lse[0], sums)
+
     def test_gradients_and_odd_head_sizes(self):
         q, k, v = self.randn(1, 5, 4, 24, grad=True), self.randn(1, 7, 2, 24, grad=True), self.randn(1, 7, 2, 24, grad=True)
         out = fa.flash_attn_func(q, k, v, softmax_scale=0.3, causal=True, deterministic=True)

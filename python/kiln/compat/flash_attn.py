@@ -31,16 +31,20 @@ _PAGE_MAX = 256                                 # tokens
 _DECODE_ROWS = 64
 
 
-def _mask(causal: bool, window_size: Sequence[int], keys: int) -> Tuple[bool, int]:
+def _mask(causal: bool, window_size: Sequence[int], queries: int, keys: int) -> Tuple[bool, int]:
     """causal and window as Kiln has them: the last `window` keys up to the query's own."""
     left, right = (int(w) for w in window_size)
-    if causal:
+    if left >= keys - 1:
+        left = -1
+    if causal or queries == 1 and left >= 0:        # one query has no key past its own
         right = 0
-    if right < 0 and left < 0 or left >= keys - 1 and right >= keys - 1:
+    elif right >= keys or right >= queries - 1:     # the former is how FlashAttention sees it
+        right = -1
+    if right < 0 and left < 0:
         return False, 0
     if right != 0:
-        raise NotImplementedError("kiln.compat.flash_attn: window_size = (%d, %d) without causal is not supported" % (left, right))
-    return True, left + 1 if 0 <= left < keys - 1 else 0
+        raise NotImplementedError("kiln.compat.flash_attn: window_size = (%d, %d) without causal is not supported" % tuple(window_size))
+    return True, left + 1 if left >= 0 else 0
 
 
 def _padded(*tensors: Tensor) -> Tuple[Tensor, ...]:
@@ -61,7 +65,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
     Returns out [B][S][H][D]; with return_attn_probs (out, softmax_lse f32 [B][H][S], None).
     """
     refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
-    causal, window = _mask(causal, window_size, k.shape[1])
+    causal, window = _mask(causal, window_size, q.shape[1], k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if records(q, k, v):
@@ -112,7 +116,7 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     Returns out [TQ][H][D]; with return_attn_probs (out, softmax_lse f32 [H][TQ], None).
     """
     refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
-    causal, window = _mask(causal, window_size, max_seqlen_k)
+    causal, window = _mask(causal, window_size, max_seqlen_q, max_seqlen_k)
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if block_table is not None:
@@ -196,9 +200,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     batch, queries, heads, size = q.shape
     groups = k_cache.shape[2]
     room = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
-    if queries == 1:                                # which has no key past its own
-        window_size = (window_size[0], 0)
-    causal, window = _mask(causal, window_size, room)
+    causal, window = _mask(causal, window_size, queries, room)
     scale = size ** -0.5 if softmax_scale is None else softmax_scale
     if isinstance(cache_seqlens, int):
         cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
