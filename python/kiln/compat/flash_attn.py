@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 
 from .. import ops
 from .. import torch as kt
+from .._warm import warm
 from ._shared import records, refuse, rows
 
 __all__ = ["flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func",
@@ -31,9 +32,9 @@ _PAGE_MAX = 256                                 # tokens
 _DECODE_ROWS = 64
 
 
-def _mask(causal: bool, window_size: Sequence[int], queries: int, keys: int) -> Tuple[bool, int]:
+def _mask(causal: bool, window_size: Tuple[int, int], queries: int, keys: int) -> Tuple[bool, int]:
     """causal and window as Kiln has them: the last `window` keys up to the query's own."""
-    left, right = (int(w) for w in window_size)
+    left, right = window_size
     if left >= keys - 1:
         left = -1
     if causal or queries == 1 and left >= 0:        # one query has no key past its own
@@ -43,8 +44,13 @@ def _mask(causal: bool, window_size: Sequence[int], queries: int, keys: int) -> 
     if right < 0 and left < 0:
         return False, 0
     if right != 0:
-        raise NotImplementedError("kiln.compat.flash_attn: window_size = (%d, %d) without causal is not supported" % tuple(window_size))
+        raise NotImplementedError("kiln.compat.flash_attn: window_size = (%d, %d) without causal is not supported" % window_size)
     return True, left + 1 if left >= 0 else 0
+
+
+def _numbers(window_size: Sequence[int]) -> Tuple[int, int]:
+    left, right = (int(w) for w in window_size)
+    return left, right
 
 
 def _padded(*tensors: Tensor) -> Tuple[Tensor, ...]:
@@ -57,6 +63,16 @@ def _results(out: Tensor, lse: Tensor, size: int, probs: bool) -> Any:
     return (out, lse, None) if probs else out
 
 
+@warm
+def _forward(q: Tensor, k: Tensor, v: Tensor, softmax_scale: Optional[float], causal: bool, window_size: Tuple[int, int],
+             softcap: float, probs: bool) -> Any:
+    causal, window = _mask(causal, window_size, q.shape[1], k.shape[1])
+    size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    made = ops.attention(*_padded(*rows(q, k, v)), causal=causal, window=window, scale=scale, softcap=softcap, return_lse=probs)
+    out = made[0] if probs else made
+    return _results(out, made[1] if probs else out, size, probs)
+
+
 def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
                     causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
                     alibi_slopes: Optional[Tensor] = None, deterministic: bool = False, return_attn_probs: bool = False) -> Any:
@@ -64,14 +80,16 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
 
     Returns out [B][S][H][D]; with return_attn_probs (out, softmax_lse f32 [B][H][S], None).
     """
-    refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
+    if dropout_p or alibi_slopes is not None:
+        refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
+    if type(window_size) is not tuple:
+        window_size = _numbers(window_size)
+    if not records(q, k, v):
+        return _forward(q, k, v, softmax_scale, causal, window_size, softcap, return_attn_probs)
     causal, window = _mask(causal, window_size, q.shape[1], k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    q, k, v = _padded(*rows(q, k, v))
-    if records(q, k, v):
-        out, lse = kt.attention(q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic, softcap=softcap)
-    else:
-        out, lse = ops.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, return_lse=True)
+    out, lse = kt.attention(*_padded(*rows(q, k, v)), causal=causal, window=window, scale=scale, deterministic=deterministic,
+                            softcap=softcap)
     return _results(out, lse, size, return_attn_probs)
 
 
@@ -116,7 +134,7 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     Returns out [TQ][H][D]; with return_attn_probs (out, softmax_lse f32 [H][TQ], None).
     """
     refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
-    causal, window = _mask(causal, window_size, max_seqlen_q, max_seqlen_k)
+    causal, window = _mask(causal, _numbers(window_size), max_seqlen_q, max_seqlen_k)
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     q, k, v = _padded(*rows(q, k, v))
     if block_table is not None:
@@ -181,6 +199,50 @@ def _are_many(q: Tensor, groups: int) -> bool:
     return q.shape[1] * (q.shape[2] // groups) > _DECODE_ROWS and q.dtype != torch.float32
 
 
+def _write(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, places: Tensor, table: Optional[Tensor],
+           which: Optional[Tensor]) -> None:
+    """New tokens to their places [B][NEW] in each request."""
+    requests = torch.arange(len(places), device=places.device)[:, None].expand_as(places)
+    if table is not None:
+        tokens = k_cache.shape[1]
+        pages, at = table[requests, places // tokens], places % tokens
+    else:
+        pages, at = requests if which is None else which.long()[requests], places
+    k_cache[pages, at], v_cache[pages, at] = k, v
+
+
+@warm
+def _attend(q: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Optional[Tensor], table: Optional[Tensor],
+            requests: Optional[Tensor], causal: bool, window: int, softcap: float, scale: float, splits: int, wants_lse: bool) -> Any:
+    """Of tokens that are in the cache; table and requests as block_table and cache_batch_idx."""
+    batch, queries, heads, size = q.shape
+    groups = k_cache.shape[2]
+    q, k_cache, v_cache = _padded(*rows(q, k_cache, v_cache))
+    if table is not None or requests is not None or window or causal and queries > 1 or _are_many(q, groups):
+        if lengths is None:
+            room = k_cache.shape[1] * (1 if table is None else table.shape[1])
+            lengths = torch.full((batch,), room, dtype=torch.int32, device=q.device)
+        pages = _pages(k_cache, v_cache, table, requests)
+        made = ops.paged_attention(q.flatten(0, 1), *pages, lengths, causal=causal, window=window, softcap=softcap, scale=scale,
+                                   splits=splits, return_lse=wants_lse)
+        out, lse = made if wants_lse else (made, None)
+        out = out.unflatten(0, (batch, queries))
+        lse = lse.unflatten(0, (batch, queries)).transpose(1, 2) if lse is not None else None
+    elif queries == 1:
+        made = ops.attention_decode(q.view(batch, heads, -1), k_cache, v_cache, lengths=lengths, scale=scale, softcap=softcap,
+                                    splits=splits, return_lse=wants_lse)
+        out, lse = made if wants_lse else (made, None)
+        out, lse = out.view(q.shape), lse.view(batch, heads, 1) if lse is not None else None
+    else:                                           # without a mask between them, queries are further heads of their key head
+        many = q.unflatten(2, (groups, -1)).transpose(1, 2).reshape(batch, queries * heads, -1)
+        out, lse = ops.attention_decode(many, k_cache, v_cache, lengths=lengths, scale=scale, softcap=softcap, splits=splits,
+                                        return_lse=True)
+        out = out.view(batch, groups, queries, -1, out.shape[-1]).transpose(1, 2).reshape(batch, queries, heads, -1)
+        lse = lse.view(batch, groups, queries, -1).transpose(2, 3).reshape(batch, heads, queries)
+    out = out[..., :size] if out.shape[-1] != size else out
+    return (out, lse) if wants_lse else out
+
+
 def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor] = None, v: Optional[Tensor] = None,
                             rotary_cos: Optional[Tensor] = None, rotary_sin: Optional[Tensor] = None,
                             cache_seqlens: Optional[Union[int, Tensor]] = None, cache_batch_idx: Optional[Tensor] = None,
@@ -196,12 +258,11 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
 
     Returns out [B][S][H][D]; with return_softmax_lse (out, softmax_lse f32 [B][H][S]).
     """
-    refuse(_WHERE, alibi_slopes=alibi_slopes, cache_leftpad=cache_leftpad)
-    batch, queries, heads, size = q.shape
-    groups = k_cache.shape[2]
+    if alibi_slopes is not None or cache_leftpad is not None:
+        refuse(_WHERE, alibi_slopes=alibi_slopes, cache_leftpad=cache_leftpad)
+    batch, queries, _, size = q.shape
     room = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
-    causal, window = _mask(causal, window_size, queries, room)
-    scale = size ** -0.5 if softmax_scale is None else softmax_scale
+    causal, window = _mask(causal, window_size if type(window_size) is tuple else _numbers(window_size), queries, room)
     if isinstance(cache_seqlens, int):
         cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
     if block_table is not None and cache_seqlens is not None:
@@ -214,29 +275,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
             k = _turn(k, rotary_cos, rotary_sin, places, rotary_interleaved)
             steps = torch.arange(queries, device=q.device) if causal else torch.zeros(queries, dtype=torch.long, device=q.device)
             q = _turn(q, rotary_cos, rotary_sin, cache_seqlens.long()[:, None] + steps, rotary_interleaved)
-        requests = torch.arange(batch, device=q.device)[:, None].expand_as(places)
-        if block_table is not None:
-            tokens = k_cache.shape[1]
-            pages, at = block_table[requests, places // tokens], places % tokens
-            k_cache[pages, at], v_cache[pages, at] = k, v
-        else:
-            if cache_batch_idx is not None:
-                requests = cache_batch_idx.long()[requests]
-            k_cache[requests, places], v_cache[requests, places] = k, v
+        _write(k, v, k_cache, v_cache, places, block_table, cache_batch_idx)
         cache_seqlens = cache_seqlens + k.shape[1]
-    q, k_cache, v_cache = _padded(*rows(q, k_cache, v_cache))
-    if block_table is not None or cache_batch_idx is not None or window or causal and queries > 1 or _are_many(q, groups):
-        if cache_seqlens is None:
-            cache_seqlens = torch.full((batch,), room, dtype=torch.int32, device=q.device)
-        pages = _pages(k_cache, v_cache, block_table, cache_batch_idx)
-        out, lse = ops.paged_attention(q.flatten(0, 1), *pages, cache_seqlens, causal=causal, window=window, softcap=softcap,
-                                       scale=scale, splits=num_splits, return_lse=True)
-        out, lse = out.unflatten(0, (batch, queries)), lse.unflatten(0, (batch, queries)).transpose(1, 2)
-    else:                                           # without a mask between them, queries are further heads of their key head
-        many = q.unflatten(2, (groups, -1)).transpose(1, 2).reshape(batch, queries * heads, -1)
-        out, lse = ops.attention_decode(many, k_cache, v_cache, lengths=cache_seqlens, scale=scale, softcap=softcap,
-                                        splits=num_splits, return_lse=True)
-        out = out.view(batch, groups, queries, -1, out.shape[-1]).transpose(1, 2).reshape(batch, queries, heads, -1)
-        lse = lse.view(batch, groups, queries, -1).transpose(2, 3).reshape(batch, heads, queries)
-    out = out[..., :size] if out.shape[-1] != size else out
-    return (out, lse) if return_softmax_lse else out
+    return _attend(q, k_cache, v_cache, cache_seqlens, block_table, cache_batch_idx, causal, window, softcap,
+                   size ** -0.5 if softmax_scale is None else softmax_scale, num_splits, return_softmax_lse)
