@@ -41,6 +41,18 @@ class _Kept:
 
     __slots__ = ("call", "taken", "made", "results", "is_tuple", "torch", "device", "place", "index", "sized", "pointer")
 
+    call: Any
+    taken: List[Tuple[Any, int]]                # structs of tensors, and which argument each is
+    made: List[Tuple[Any, Tuple[int, ...], Any, int]]       # of new outputs: struct, shape, type, the argument that it is like or -1
+    results: List[Any]                          # numbers of new outputs, -1 - those of arguments
+    is_tuple: bool
+    torch: Any
+    device: str
+    place: Any                                  # the same for PyTorch
+    index: int                                  # of a CUDA device; -1: the host
+    sized: int                                  # bytes of workspace
+    pointer: Any                                # to the struct
+
     def run(self, tensors: Sequence[Any], plan: Any) -> Any:
         call = self.call
         for struct, i in self.taken:
@@ -98,7 +110,7 @@ def _keep(calls: List[Any], tensors: Sequence[Any], result: Any) -> Optional[_Ke
     """What is needed to make the call again; None: it is more than a call."""
     if len(calls) != 1 or calls[0] is None or len(tensors) > _FEW:
         return None
-    call = calls[0]
+    call: Any = calls[0]
     places = {t.data_ptr(): i for i, t in enumerate(tensors)}
     if len(places) != len(tensors) or 0 in places:
         return None
@@ -114,7 +126,8 @@ def _keep(calls: List[Any], tensors: Sequence[Any], result: Any) -> Optional[_Ke
     if any(at is None and x is not None for at, x in zip(kept.results, results)) or results == (None,):
         return None
     shapes = {at: x.shape for at, x in zip(kept.results, results) if at is not None and at >= 0}
-    kept.taken, structs = [], {}
+    structs: Dict[str, Any] = {}
+    kept.taken = []
     for field, tensor in call.tensors.items():
         if field in call.made:
             structs[field] = tensor.struct
