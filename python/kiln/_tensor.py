@@ -578,6 +578,7 @@ def stream_for(device: Optional[str], framework: Any, stream: Any = None) -> Opt
 # ---- PyTorch on the shortest ways (_warm.py, and launches in _program.py)
 
 tensor_types: List[Any] = []                    # torch.Tensor, once PyTorch is there
+plain_types = {int, float, bool, str, type(None)}       # of options that hold nobody's memory
 
 
 def know_torch() -> bool:
@@ -585,6 +586,7 @@ def know_torch() -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and not tensor_types and hasattr(torch, "Tensor"):
         tensor_types.extend([torch.Tensor, torch.nn.Parameter])
+        plain_types.add(torch.dtype)
     return bool(tensor_types)
 
 

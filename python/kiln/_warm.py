@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 from . import _calls
 from ._library import check, error_of
-from ._tensor import WORKSPACE_ALIGNMENT, current_stream, know_torch, tensor_types
+from ._tensor import WORKSPACE_ALIGNMENT, current_stream, know_torch, plain_types, tensor_types
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,7 +148,7 @@ def _keep(calls: List[Any], tensors: Sequence[Any], result: Any) -> Optional[_Ke
     kept.index = -1 if first.device == "cpu" else int(first.device[5:])
     kept.pointer = ctypes.pointer(call.args)
     call.keep = [x for x in call.keep if not hasattr(x, "data_ptr")]        # a workspace goes
-    call.made, call.tensors = {}, {}
+    call.made, call.tensors, first.owner = {}, {}, None          # and nobody's tensors stay
     if kept.index >= 0 and first.framework.raw_stream is None:
         return None
     return kept
@@ -168,26 +168,27 @@ def warm(function: F) -> F:
             if kind in tensor_types:
                 tensors.append(x)
                 parts += x.shape, x.stride(), x.dtype, x.device
+            elif kind in plain_types:
+                parts.append(x)
             elif kind in plan_types:
                 plan = x
                 parts.append(kind)
-            else:
-                parts.append(x)
+            else:                               # another framework's array, or what has tensors in it
+                return function(*args, **named)
         for name, x in named.items():
             kind = type(x)
             if kind in tensor_types:
                 tensors.append(x)
                 parts += name, x.shape, x.stride(), x.dtype, x.device
+            elif kind in plain_types:
+                parts += name, x
             elif kind in plan_types:
                 plan = x
                 parts += name, kind
             else:
-                parts += name, x
+                return function(*args, **named)
         key = tuple(parts)
-        try:
-            kept = mine.kept.get(key, mine)
-        except TypeError:                       # an argument that is no number, such as another framework's array
-            return function(*args, **named)
+        kept = mine.kept.get(key, mine)
         if kept is not mine:
             return kept.run(tensors, plan) if kept is not None else function(*args, **named)
         recorded: List[Any] = []

@@ -25,7 +25,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from ._calls import (Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, PagedPlanStruct, RotaryStruct, check_values, handle_of,
                      type_name)
 from ._library import TYPES, check, lib
-from ._tensor import Array, as_tensor, workspace
+from ._tensor import Array, as_tensor, plain_types, workspace
 from ._warm import plan_types, warm
 
 __all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax",
@@ -1889,6 +1889,7 @@ def sample(logits: Array, tokens: Optional[Array] = None, *, temperatures: Optio
 # ---- warm calls
 
 plan_types.extend([MlaPlan, PagedPlan])
+plain_types.add(Rotary)
 for _name, _function in list(globals().items()):
     if _name in __all__ and "stream" in (getattr(_function, "__kwdefaults__", None) or ()):
         globals()[_name] = warm(_function)

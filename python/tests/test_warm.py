@@ -2,6 +2,7 @@
 """Calls like an earlier one, which go a shorter way: what may differ between them does."""
 import threading
 import unittest
+import weakref
 
 try:
     import torch
@@ -63,10 +64,28 @@ class OnTheHost(unittest.TestCase):
         self.near(ops.attention(q, q, v), self.attention(q, q, v))
         self.near(ops.attention(v, k, v), self.attention(v, k, v))
 
+    def test_types_among_the_options(self):
+        for dtype in (torch.float32, torch.float16, torch.float32):
+            a, b = self.randn(4, 8), self.randn(8, 4)
+            c = ops.gemm(a, b, type=dtype)
+            self.assertIs(c.dtype, dtype)
+            self.near(c.float(), a @ b)
+
     def test_a_tensor_that_is_a_number_counts(self):
         q, k, v = (self.randn(1, 5, 2, 16) for _ in range(3))
         for scale in (0.25, 1.0):
             self.near(ops.attention(q, k, v, scale=torch.tensor(scale)), self.attention(q, k, v, scale))
+
+    def test_nothing_is_held(self):
+        q, k, v = (self.randn(1, 5, 2, 16) for _ in range(3))
+        kernel, y = kiln.kernel(SOURCE, "twice"), torch.empty(100, device=self.device)
+        x, lists = self.randn(100), [kiln.tensor(q), q]
+        gone = [weakref.ref(t) for t in (q, k, v, x, y)]
+        out = ops.attention(q, k, v)
+        ops.attention(lists[0], k, v), ops.attention(q, k, v, out), kernel(x, y, 2.0)
+        gone.append(weakref.ref(out))
+        del q, k, v, x, y, out, lists
+        self.assertEqual([r() for r in gone], [None] * 6)
 
     def test_errors_stay(self):
         q, k, v = (self.randn(1, 5, 2, 16) for _ in range(3))

@@ -64,9 +64,9 @@ def _results(out: Tensor, lse: Tensor, size: int, probs: bool) -> Any:
 
 
 @warm
-def _forward(q: Tensor, k: Tensor, v: Tensor, softmax_scale: Optional[float], causal: bool, window_size: Tuple[int, int],
+def _forward(q: Tensor, k: Tensor, v: Tensor, softmax_scale: Optional[float], causal: bool, left: int, right: int,
              softcap: float, probs: bool) -> Any:
-    causal, window = _mask(causal, window_size, q.shape[1], k.shape[1])
+    causal, window = _mask(causal, (left, right), q.shape[1], k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     made = ops.attention(*_padded(*rows(q, k, v)), causal=causal, window=window, scale=scale, softcap=softcap, return_lse=probs)
     out = made[0] if probs else made
@@ -85,7 +85,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
     if type(window_size) is not tuple:
         window_size = _numbers(window_size)
     if not records(q, k, v):
-        return _forward(q, k, v, softmax_scale, causal, window_size, softcap, return_attn_probs)
+        return _forward(q, k, v, softmax_scale, causal, *window_size, softcap, return_attn_probs)
     causal, window = _mask(causal, window_size, q.shape[1], k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     out, lse = kt.attention(*_padded(*rows(q, k, v)), causal=causal, window=window, scale=scale, deterministic=deterministic,
