@@ -11,7 +11,7 @@ typedef struct Table {
     VEC(double) lengths; // of the steps at hand
 } Table;
 
-static bool span_is_wait(const TimeSpan *span)
+bool span_is_wait(const TimeSpan *span)
 {
     static const char *const others[] = { "role", "tile", "step", "thread", "instance" };
     for (int i = 0; i < COUNT(others); i++)
