@@ -102,6 +102,16 @@ typedef struct PageTimeline {
     int n;
 } PageTimeline;
 
+// What the warps of a role waited for, by a measurement: all waits that say the same.
+typedef struct PageWait {
+    const char *role;        // with its warps
+    const char *kind, *what; // "full", "full slot of a b"; of what is no wait: what it is, and ""
+    double share;            // of the role's time
+    double time;             // of one warp
+    long times;              // 0: not counted
+    int line;                // of the kernel's own source; 0: none
+} PageWait;
+
 // ---- one kernel: itself, or a step of an operator
 typedef struct PageKernel {
     const char *name, *target; // with its build values
@@ -113,6 +123,8 @@ typedef struct PageKernel {
     VEC(PageRole) roles;
     VEC(PageBarrier) barriers;
     VEC(PageTimeline) timelines;
+    VEC(PageWait) waits;
+    const char *measured, *measured_unit;             // where the waits are from; NULL: there are none
     int shared_bytes, shared_limit, thread_registers; // thread_registers: the most of a role's, or as launched
     int barrier_bytes, barrier_offset;                // of all mbarriers together
     const char *no_schedule;                          // why there are no tiles, roles and barriers; NULL: there are
