@@ -17,7 +17,6 @@ enum {
     MXFP4_ROW = 128, // whose codes rows are filled up to a multiple of
     MXFP4_GROUP = 32,
     MXFP4_STEP = 64,    // of codes, as kernels take them
-    GATHERED_ROWS = 64, // of a tile from which on tokens' rows are copied first
     FP8_ROWS_MOST = 64, // of a tile of gate and up, whose columns are those of a scale
 };
 
@@ -690,7 +689,7 @@ static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer 
             LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_gate_up_scales, "SS1"),
             LACKS(a->shared_down, "S2"), LACKS(a->shared_down_scales, "SS2"), LACKS(a->residual, "RES"));
     const bool is_mxfp4 = a->format == KILN_MOE_MXFP4;
-    const bool gathers = !is_mxfp4 && !ops_on_cpu(call->ops) && rows >= GATHERED_ROWS;
+    const bool gathers = !is_mxfp4 && !ops_on_cpu(call->ops);
     return call_kernel(call, is_mxfp4 ? "moe/mxfp4.tile" : "moe/moe.tile", is_mxfp4 ? "moe_mxfp4" : "moe",
                        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
                        "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
