@@ -14,6 +14,7 @@ COSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../src/ops/gem
 NAMES = ('flops_1 flops_2 l2_bytes latency step launch end end_element divided part part_element join_bytes l2_all each bytes '
          'memory straddle').split()
 PARTS_MAX, TURNED_ROWS, STEP_BYTES, PROCESSORS = 33, 64, 128, 132     # as in gemm_tiles.c
+FAR, MISSED = 2, 1.03                                                  # times the best of a shape: more tell little; gets a row of its own
 FINAL = '''// SPDX-License-Identifier: MIT
 // gemm_costs.c - the figures of the model of cost of gemm_tiles.c, and its tiles.
 //
@@ -33,6 +34,13 @@ const GemmTile gemm_tiles[] = {
 };
 // clang-format on
 const int gemm_n_tiles = COUNT(gemm_tiles);
+
+// clang-format off
+const GemmKnown gemm_known[] = {
+%s
+};
+// clang-format on
+const int gemm_n_known = COUNT(gemm_known);
 '''
 
 
@@ -41,7 +49,7 @@ def read_costs(path=COSTS):
     source = open(path).read()
     figures = {'flops_%s' % b: float(x) for b, x in re.findall(r'\[(\d)\] = ([\d.]+)', source)}
     figures.update({name: float(x) for name, x in re.findall(r'\.(\w+) = ([\d.]+)', source)})
-    rows = re.findall(r'\{ (\d+), (\d+), (\d+), (\d+), (\w+), ([\d.]+) \}', source)
+    rows = re.findall(r'\{ (\d+), (\d+), (\d+), (\d+), (true|false), ([\d.]+) \}', source)
     tiles = [(int(r), int(c), int(s), int(n), int(t == 'true')) for r, c, s, n, t, _ in rows]
     return figures, tiles, [float(x[5]) for x in rows]
 
@@ -80,7 +88,7 @@ def possible(m, n, k, size, tiles):
     """Every tile and number of parts that gemm_tiles.c would consider: index of a tile, parts."""
     found = []
     for i, t in enumerate(tiles):
-        if i and wasteful(m, t): continue                              # there is always one
+        if wasteful(m, t): continue
         along = -(-k // (t[2] * STEP_BYTES // size))
         for parts in range(1, (1 if t[4] and t[0] > TURNED_ROWS else PARTS_MAX) + 1):
             if parts > 1 and along < 2 * parts: break
@@ -156,17 +164,28 @@ def fit(times, start, steps):
     return best
 
 
-def write_costs(about, machine, factors, tiles):
+def known_rows(times, machine, factors):
+    """Of shapes whose choice takes more than MISSED of the best: bytes, M, N, K, place of the tile, parts."""
+    at, best = times.chosen(times.cost(machine, factors)).tolist(), {}
+    for i, (key, _, _, us, _) in enumerate(times.rows):
+        if us < best.get(key, (math.inf,))[0]: best[key] = (us, i)
+    missed = [(times.rows[i][0], best[times.rows[i][0]][1]) for i in at if times.rows[i][3] > MISSED * best[times.rows[i][0]][0]]
+    return sorted((key[3], *key[:3], times.tile[i].item(), times.rows[i][2]) for key, i in missed)
+
+
+def write_costs(about, machine, factors, tiles, known_shapes=()):
     figures, known = dict(zip(NAMES, machine)), read_costs()[0]
     flops = ', '.join('[%d] = %s' % (size, number(x, 5)) for size, x in ((1, figures['flops_1']), (2, figures['flops_2']), (4, figures['flops_2'] / 2)))
     groups = ['    .tensor_flops = { %s },' % flops, '    .flops_f32 = %s,' % number(known['flops_f32'], 4),
               "    .flops_f64 = %s, // a guess, half of f32's" % number(known['flops_f64'], 4)]
     groups += ['    .%s = %s,' % (name, number(figures[name], 4)) for name in NAMES[2:]]
     lines = ['    { %d, %d, %d, %d, %s, %.3f },' % (*t[:4], 'true' if t[4] else 'false', f) for t, f in zip(tiles, factors)]
-    open(COSTS, 'w').write(FINAL % (about, '\n'.join(groups), '\n'.join(lines)))
+    shapes = ['    { %d, %d, %d, %d, %d, %d },' % row for row in known_shapes] or ['    { 0, 0, 0, 0, 0, 0 },']
+    open(COSTS, 'w').write(FINAL % (about, '\n'.join(groups), '\n'.join(lines), '\n'.join(shapes)))
 
 
 def main():
+    torch.set_num_threads(1)
     options = dict(x[2:].split('=') if '=' in x else (x[2:], '1') for x in sys.argv[1:] if x.startswith('--'))
     rows = read_times([x for x in sys.argv[1:] if not x.startswith('--')])
     figures, tiles, factors = read_costs()
@@ -180,21 +199,21 @@ def main():
     keys = sorted(near)
     random.Random(1).shuffle(keys)
     fitted = set(keys[:len(keys) * 2 // 3])
-    known_rows, other_rows = [r for r in rows if r[0] in fitted], [r for r in rows if r[0] not in fitted]
+    fitted_rows, other_rows = [r for r in rows if r[0] in fitted], [r for r in rows if r[0] not in fitted]
     start = ([figures[name] for name in NAMES], torch.tensor([known.get(t, 1.0) for t in taken], dtype=torch.float64))
-    found = fit(Times(known_rows, taken), start, int(options.get('steps', 4000)))
+    found = fit(Times([r for r in fitted_rows if r[3] <= FAR * near[r[0]]], taken), start, int(options.get('steps', 2000)))
     print(', '.join('%s %.4g' % x for x in zip(NAMES, found[0])))
     print('%d tiles of %d: ' % (len(taken), len({r[1] for r in rows} | set(tiles))) + ', '.join('%dx%dx%d%s %.2f' % (*t[:3], 't' if t[4] else '', f) for t, f in zip(taken, found[1])))
     others = Times(other_rows, taken)
     was = Times([r for r in before.rows if r[0] not in fitted], tiles).report('others, by the figures there are', start[0], torch.tensor(factors, dtype=torch.float64)) if before.rows else None
-    Times(known_rows, taken).report('fitted', *found)
+    Times(fitted_rows, taken).report('fitted', *found)
     at, lost, ratio = others.report('others, by these', *found)
     for x, r, i in sorted(zip(lost, ratio, at.tolist()), reverse=True)[:8]:
         print('%.2f of the best (cuBLAS %.2f)' % (x, r), *others.rows[i][:3])
     if 'write' not in options: return
     if was and mean(was[2]) >= mean(ratio): return print('not better: %s stays' % os.path.basename(COSTS))
-    about = '%d times of %d shapes; of %d others the choice is %.3f of the best measured, and %.3f of cuBLAS.' % (len(rows), len(keys), len(ratio), mean(lost), mean(ratio))
-    write_costs(about, found[0], found[1].tolist(), taken)
+    about = '%d times of %d shapes; of %d others the model\'s choice is %.3f of the best measured, and %.3f of cuBLAS.' % (len(rows), len(keys), len(ratio), mean(lost), mean(ratio))
+    write_costs(about, found[0], found[1].tolist(), taken, known_rows(Times(rows, taken), *found))
     print('written: %s' % os.path.relpath(COSTS))
 
 

@@ -5,10 +5,13 @@
 // operands from L2, or a latency; a tile's end takes a time for each of its elements. The tiles that do not fill a round may be
 // divided along K: their parts have ends of their own, and a second kernel reads them all. The whole takes what that adds
 // up to, or what memory takes, and a tenth of the other. The figures are data (gemm_costs.c), which bench/gemm_table.sh fits to
-// times of the tiles on shapes drawn by seed; it says how far from the best it then chooses.
+// times of the tiles on shapes drawn by seed; it says how far from the best it then chooses. Measured shapes for which the
+// model misses the best by more than a little have rows of their own.
 #include "ops/gemm_tiles.h"
 
 #include "base/arena.h"
+
+#include <stdlib.h>
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
 enum { TURNED_ROWS = 64 }; // of turned tiles that may be parts, which are written by single elements
@@ -81,16 +84,37 @@ static bool is_wasteful(const GemmShape *s, const GemmTile *t)
 // What halves of a tile's columns are not: whole instructions.
 static bool cannot_pair(const GemmTile *t) { return t->turned || t->columns % 64 != 0; }
 
-static void consider(const GemmShape *s, const GemmTile *t, GemmChoice *best)
+static void take(const GemmShape *s, const GemmTile *t, int parts, GemmChoice *best)
 {
     const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
-    const double steps = over((double)s->k, depth);
+    const double ns = cost_of(s, t, bytes, over((double)s->k, depth), parts);
+    if (!best->rows || ns < best->ns)
+        *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, t->turned, parts, ns };
+}
+
+static void consider(const GemmShape *s, const GemmTile *t, GemmChoice *best)
+{
+    const double steps = over((double)s->k, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8));
     const int most_parts = s->paired || (t->turned && t->rows > TURNED_ROWS) ? 1 : PARTS_MAX;
-    for (int parts = 1; parts <= most_parts && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
-        const double ns = cost_of(s, t, bytes, steps, parts);
-        if (!best->rows || ns < best->ns)
-            *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, t->turned, parts, ns };
-    }
+    for (int parts = 1; parts <= most_parts && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++)
+        take(s, t, parts, best);
+}
+
+static int compare_known(const void *x, const void *y)
+{
+    const GemmKnown *const a = x, *const b = y;
+    const int64_t d[] = { a->bytes - b->bytes, a->m - b->m, a->n - b->n, a->k - b->k };
+    for (int i = 0; i < COUNT(d); i++)
+        if (d[i]) return d[i] < 0 ? -1 : 1;
+    return 0;
+}
+
+// A shape that was measured, and for which the model does not choose the best.
+static const GemmKnown *find_known(const GemmShape *s)
+{
+    if (s->batch != 1 || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX) return NULL;
+    const GemmKnown wanted = { kiln_type_bits(s->type) / 8, (int)s->m, (int)s->n, (int)s->k, 0, 0 };
+    return bsearch(&wanted, gemm_known, (size_t)gemm_n_known, sizeof *gemm_known, compare_known);
 }
 
 // A host reads B where it lies for up to 16 rows, in steps along K that are whole rows where these are a few pages,
@@ -126,10 +150,15 @@ GemmChoice gemm_choose(const GemmShape *shape)
     GemmShape whole = *shape; // of a pair: one product of twice the columns
     if (shape->paired) whole.n *= 2;
     const GemmTile *const table = is_wide ? wide : gemm_tiles;
-    for (int i = 0; i < (is_wide ? COUNT(wide) : gemm_n_tiles); i++) {
-        if (shape->paired && cannot_pair(&table[i])) continue;
-        if (!best.rows || !is_wasteful(&whole, &table[i])) consider(&whole, &table[i], &best);
+    const GemmKnown *const known = is_wide || shape->paired ? NULL : find_known(shape);
+    if (known) {
+        take(&whole, &gemm_tiles[known->tile], known->parts, &best);
+        return best;
     }
+    for (int i = 0; i < (is_wide ? COUNT(wide) : gemm_n_tiles); i++)
+        if (!(shape->paired && cannot_pair(&table[i])) && !is_wasteful(&whole, &table[i]))
+            consider(&whole, &table[i], &best);
+    if (!best.rows) consider(&whole, &table[0], &best); // the least wasteful
     if (shape->paired) best.columns /= 2;
     return best;
 }

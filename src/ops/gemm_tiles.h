@@ -44,8 +44,16 @@ typedef struct GemmMachine {
     double straddle;                    // more bytes move where rows do not begin at lines
 } GemmMachine;
 
+// What was the fastest of those measured for a shape without a batch.
+typedef struct GemmKnown {
+    int bytes, m, n, k; // of an element; ascending
+    int tile, parts;    // its place in gemm_tiles
+} GemmKnown;
+
 extern const GemmMachine gemm_machine;
 extern const GemmTile gemm_tiles[]; // for elements of 1 or 2 bytes and tf32, by tensor cores
 extern const int gemm_n_tiles;
+extern const GemmKnown gemm_known[];
+extern const int gemm_n_known;
 
 #endif
