@@ -7,7 +7,7 @@
 # the seconds; what is not built then is left out. Of each shape the likeliest choices by the model are timed: cold L2 (clean lines of
 # another buffer), medians of 5, while the device is kept busy until everything is queued. Results are compared with cuBLAS'. Each shape's times are
 # in the file when its line is printed. --few: shapes of at most 16 rows alone. Last it prints how many rows of at most 16 read B at
-# less than 85% of the device's bandwidth, and which.
+# less than 85% of the device's bandwidth, and which, where B has 8 MB or more.
 import ctypes, csv, os, random, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 import torch
@@ -23,6 +23,7 @@ NK = [(4096, 4096), (14336, 4096), (4096, 14336), (6144, 4096), (28672, 4096), (
 CANDIDATES = [(16, 64, 1, 16, 1), (16, 128, 1, 12, 1), (16, 128, 2, 6, 1), (32, 64, 1, 12, 1), (32, 128, 1, 10, 1), (48, 128, 1, 8, 1),
               (64, 128, 1, 8, 1), (96, 128, 1, 7, 1), (144, 128, 1, 6, 1), (160, 128, 1, 6, 1)]
 OPERATIONS_MOST, CHOICES, EACH = 3e12, 20, 2                            # of a shape; timed of a shape, and of a tile
+LARGE = 8e3                                                             # KB of a matrix whose reading is told
 TYPES = {'bf16': (5, torch.bfloat16, 2), 'f16': (4, torch.float16, 2), 'e4m3': (6, torch.float8_e4m3fn, 1)}
 
 
@@ -163,7 +164,7 @@ def summary(ratios, few, bandwidth):
     if not ratios: return print('no shape was timed')
     print('geometric mean %.3f, least %.3f of %d' % (gemm_fit.mean(ratios), min(ratios), len(ratios)))
     missed = sorted(x for x in few if x[0] < 0.85)
-    print('of %d rows with at most 16, %d read B at less than 85%% of %.0f GB/s:' % (len(few), len(missed), bandwidth))
+    print('of %d rows with at most 16 and 8 MB of B, %d read B at less than 85%% of %.0f GB/s:' % (len(few), len(missed), bandwidth))
     for share, peer, name, shape, tile, parts in missed[:24]: print('  %.2f (cuBLAS %.2f) %s %d x %d x %d: %s x %d' % (share, peer, name, *shape, tile, parts))
 
 
@@ -197,7 +198,7 @@ def main():
             print('%s %5d %5d %5d: cuBLAS %7.1f us, best %7.1f (%.2f) %s x %d, first %7.1f' % (name, *shape, peer, us, peer / us, tile, parts, best[0][0]), flush=True)
             ratios.append(peer / us)
             read = shape[1] * shape[2] * TYPES[name][2] / 1e3 / bandwidth
-            if shape[0] <= 16: few.append((read / us, read / peer, name, shape, tile, parts))
+            if shape[0] <= 16 and read * bandwidth > LARGE: few.append((read / us, read / peer, name, shape, tile, parts))
     summary(ratios, few, bandwidth)
 
 
