@@ -209,6 +209,13 @@ static int rows_of_tile(const Call *call, int64_t rows, int64_t experts)
     return each <= 24 ? 32 : each <= 64 ? 64 : 128;
 }
 
+// Products alone: tiles of 96 rows, computed transposed, where experts have one or two of them in the mean.
+static int rows_of_product(const Call *call, int64_t rows, int64_t experts)
+{
+    const int64_t each = experts ? (rows + experts - 1) / experts : rows;
+    return !ops_on_cpu(call->ops) && each >= 64 && each <= 128 ? 96 : rows_of_tile(call, rows, experts);
+}
+
 // With counts the experts' places, back to back, are the rows.
 static const kiln_tensor *as_rows(Call *call, const kiln_tensor *tensor)
 {
@@ -294,14 +301,16 @@ static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
 {
     kiln_status status = check_grouped(call, a);
     if (status) return status;
-    const int rows = rows_of_tile(call, call->tensors[0]->shape[0], call_extent(call, "E"));
+    const int64_t all = call->tensors[0]->shape[0], experts = call_extent(call, "E");
     if (is_fp8(a))
-        status = call_kernel(call, "moe/grouped_fp8.tile", "grouped_fp8", "TC=%s, BM=%d%s%s",
-                             kiln_type_name(a->c->type), rows, LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"));
+        status =
+            call_kernel(call, "moe/grouped_fp8.tile", "grouped_fp8", "TC=%s, BM=%d%s%s", kiln_type_name(a->c->type),
+                        rows_of_tile(call, all, experts), LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"));
     else
         status = call_kernel(call, "moe/grouped_gemm.tile", "grouped_gemm", "T=%s, TC=%s, TB=%s, BM=%d%s%s%s",
-                             kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b), rows,
-                             LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
+                             kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b),
+                             rows_of_product(call, all, experts), LACKS(a->offsets, "OFFSET"),
+                             LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
     call_add(call, KILN_INT(a->counts ? call_extent(call, "rows") : 0));
     return status;
 }
