@@ -173,24 +173,31 @@ static void build_all(Tuning *t)
         if (!t->all[i].built && t->all[i].build.message) leave_out(t, t->all[i].build.message);
 }
 
-static bool agrees_with_reference(Tuning *t, Candidate *c, const Case *timed)
+typedef enum { AGREES, DIFFERS, NOT_COMPARED } Agreement;
+
+// A case of another size than the timed one may be none that this candidate takes: its clusters may not divide it.
+static Agreement compare_with_reference(Tuning *t, Candidate *c, const Case *timed)
 {
     static Case small;
-    if (!c->build.reference && !c->build.verify) return true;
+    if (!c->build.reference && !c->build.verify) return AGREES;
     const CheckCase *const check = case_to_check(&t->choice, t->arena, timed, CHECKED_OPERATIONS_MAX);
-    if (!check) return true;
-    const bool ok = case_open(&small, &c->build, check, &t->cases) && case_run(&small) && case_check(&small);
-    if (!ok) fprintf(stderr, "kiln: WRONG with %s: %s\n", c->text, small.problem);
+    if (!check) return AGREES;
+    Agreement found = NOT_COMPARED;
+    if (case_open(&small, &c->build, check, &t->cases) && case_run(&small))
+        found = case_check(&small) ? AGREES : DIFFERS;
+    if (found == DIFFERS) fprintf(stderr, "kiln: WRONG with %s: %s\n", c->text, small.problem);
+    if (found == NOT_COMPARED) leave_out(t, small.problem);
     case_close(&small);
-    return ok;
+    return found;
 }
 
 static void time_candidate(Tuning *t, Candidate *c, double seconds, bool compare)
 {
     static Case timed;
     Measurement m;
+    Agreement agreement = AGREES;
     if (!case_open(&timed, &c->build, c->check, &t->cases)) leave_out(t, timed.problem);
-    else if (compare && !agrees_with_reference(t, c, &timed)) c->wrong = true;
+    else if (compare && (agreement = compare_with_reference(t, c, &timed)) != AGREES) c->wrong = agreement == DIFFERS;
     else if (!measure_times(&timed, seconds, &m)) leave_out(t, timed.problem);
     else c->median = m.median;
     case_close(&timed);
