@@ -113,7 +113,8 @@ static int cost_of_node(const Expr *x)
     const MathFn fn = x->math.fn;
     const bool is_long = fn == M_POW || fn == M_SIN || fn == M_COS || fn == M_ERF || fn == M_RANDOM;
     const bool is_special =
-        fn == M_EXP || fn == M_EXP2 || fn == M_LOG || fn == M_LOG2 || fn == M_SQRT || fn == M_RSQRT || fn == M_TANH;
+        fn == M_EXP || fn == M_EXP2 || fn == M_LOG || fn == M_LOG2 || fn == M_SQRT || fn == M_RSQRT || fn == M_TANH ||
+        fn == M_FAST_TANH;
     if (fn == M_CEILDIV) return QUOTIENT;
     if (!is_long && !is_special) return 1;
     return x->type == DTYPE_F64 ? NEVER : is_long ? LONG : SPECIAL;

@@ -70,7 +70,8 @@ typedef struct OpCost {
 static OpCost cost_of_math(MathFn fn)
 {
     switch (fn) {
-    case M_EXP2: return (OpCost){ 1, 1 };
+    case M_EXP2:
+    case M_FAST_TANH: return (OpCost){ 1, 1 };
     case M_EXP:
     case M_LOG:
     case M_LOG2:
