@@ -254,7 +254,8 @@ static bool is_simple(const Expr *x) { return !x || expr_is_const(x) || x->kind 
 static TileOp **choose_in_place(TileKernel *kernel, TileOp *forall, TileOp **link, TileOp **declared, Var *var)
 {
     TileOp *const op = *link, *const after = op->next, *const let = declared ? *declared : NULL;
-    const bool fresh = let && !branch_uses(op, var) && (is_simple(let->let.value) || sets_always(op));
+    const bool may_go = let && (is_simple(let->let.value) || (sets_always(op) && expr_is_pure(let->let.value)));
+    const bool fresh = may_go && !branch_uses(op, var);
     TileOp *first = NULL, **end = &first;
     Expr *const value = flattened_branch(kernel, op, fresh ? let->let.value : expr_var(kernel->arena, var), &end);
     TileOp *const set = fresh ? let
