@@ -114,8 +114,7 @@ kiln_status kiln_clean_logits(kiln_ops *ops, kiln_stream *stream, const kiln_cle
 
 // ---- selection
 
-// Of few rows each has a multiprocessor to itself, and all of its shared memory: what lies past CAP is read again.
-static const char *selection_tiles(const Call *call, int64_t rows)
+const char *indexer_selection(const Call *call, int64_t rows)
 {
     const bool is_alone = rows <= ops_processors(call->ops) && !ops_on_cpu(call->ops) && !call->ops->options.check;
     return is_alone ? ", CAP=32768, OCC=1" : "";
@@ -135,7 +134,7 @@ kiln_status kiln_topk_select(kiln_ops *ops, kiln_stream *stream, const kiln_topk
     if (!status)
         status = call_kernel(&call, "topk/select.tile", "topk_select", "K=%d%-s%-s%s", (int)call_extent(&call, "topk"),
                              LACKS(a->starts, "START"), LACKS(a->ends, "END"),
-                             selection_tiles(&call, call_extent(&call, "S")));
+                             indexer_selection(&call, call_extent(&call, "S")));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
