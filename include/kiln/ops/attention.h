@@ -12,7 +12,7 @@
  *
  * softcap > 0 (from 1e-30 to 1e30): s becomes softcap * tanh(s / softcap). sinks: a logit of each query head, natural, not scaled
  * and not capped, whose exponential is added to the sums of softmax and lse; it has no value. Then the lse of a row that sees no
- * key is its sink.
+ * key is its sink. On GPUs the tanh of a forward call in 16 bits that asks for no lse is true to 2^-10 of itself, else to 2^-21.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
  * kernels/attention/forward.tile, varlen.tile, sink.tile, backward.tile, backward_varlen.tile and decode.tile.

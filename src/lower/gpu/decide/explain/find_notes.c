@@ -218,8 +218,9 @@ static void note_waits(const Finding *f, TileOp *op, const CostLine *line)
 {
     if (op->kind == T_FORALL && line->branches * f->cost->machine->branch > line->waits / 2) {
         note_add(f->lo->kernel, NOTE_BRANCHES, op->span,
-                 "a variable that is read before the condition, where that is inside of the tile or tensor",
-                 "each element has a branch of its own, because a side of its condition reads memory (%s)",
+                 "a variable that is read or computed before the condition, where that is inside of the tile or tensor",
+                 "each element has a branch of its own, because a side of its condition reads memory or computes "
+                 "a function (%s)",
                  times_floor(f, line));
     } else if (op->kind == T_SCAN) {
         note_add(f->lo->kernel, NOTE_SERIAL, op->span,
