@@ -110,7 +110,6 @@ def delta(rows, channel, shapes):
         rows.both("KDA" if channel else "gated delta net", tuple(zip("BSHD", (B, S, H, D))), 7 * n + 2 * g,
                   (lambda: ops.gdn_forward(**args), lambda: ops.gdn_backward(**args, dout=dout)), (q, k, v, gates, beta),
                   call and (lambda *x: call(*x, use_qk_l2norm_in_kernel=True)[0]), dout, 4 * n + g)
-        del q, k, v, dout, gates, beta, args
 
 
 def linear(rows, shapes):
