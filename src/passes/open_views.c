@@ -46,7 +46,8 @@ static bool is_open(const Views *views, const Buffer *v)
         const Sub *const sub = &v->base.subs[d];
         if (!sub->is_range && expr_any(sub->start, changes, NULL)) return false;
         if (!sub->is_range) continue;
-        if (!is_all(views, v->base.buffer, sub, d) || ranges == v->rank || !expr_equal(v->shape[ranges], sub->width)) return false;
+        if (!is_all(views, v->base.buffer, sub, d) || ranges == v->rank || !expr_equal(v->shape[ranges], sub->width))
+            return false;
         ranges++;
     }
     return ranges == v->rank;
