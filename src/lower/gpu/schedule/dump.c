@@ -227,6 +227,7 @@ static void dump_copy(const Dump *dump, const Action *action)
         tile_print_region(dump->out, NULL, &op->copy.dst);
         text_print(dump->out, " <- ");
         tile_print_region(dump->out, NULL, &op->copy.src);
+        if (action->copy.boxes) text_print(dump->out, " and those after it: %d", action->copy.boxes);
     } else if (op) {
         dump_map(dump, action);
     } else {
