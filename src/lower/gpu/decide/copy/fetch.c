@@ -314,16 +314,19 @@ static void add_fetch(Lowering *lo, Ring *ring, TileOp *op, const Buffer *root)
     else ring->bytes += tma_bytes(lo, op);
 }
 
-// Boxes that fill a tile piece by piece, such as the pages of a list: between them are scalars and other copies alone.
+// Boxes that fill a tile piece by piece, each at a place of its own, such as the pages of a list: between them are scalars, which
+// say where, and other copies alone.
 static bool is_run_of_boxes(Lowering *lo, const Ring *ring)
 {
+    bool any_scalar = false;
     if (ring->is_filled || ring->by_lanes || lo->cluster > 1 || ring->first_fetch == ring->last_fetch) return false;
     for (const TileOp *op = ring->first_fetch;; op = op->next) {
         if (op->kind != T_LET && op->kind != T_COPY && op->kind != T_TILE) return false;
         if (op->kind == T_COPY && op->copy.dst.buffer == ring->tiles[0]->buffer &&
             (op->stage != ring->first_fetch->stage || !copy_is_box(lo, op) || op_info(lo, op)->im2col))
             return false;
-        if (op == ring->last_fetch) return true;
+        if (op == ring->last_fetch) return any_scalar;
+        any_scalar |= op->kind == T_LET;
     }
 }
 
