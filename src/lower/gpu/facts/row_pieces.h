@@ -49,6 +49,7 @@ typedef struct Rows {
     Expr *factor; // a number of the tile's type by which the one run is multiplied, and rounded to it; NULL: otherwise
     Expr *less;   // an i32 that is subtracted before; NULL: nothing
     bool fits, is_copy, is_bytes; // is_bytes: of i8 from less, pieces of twice as many elements
+    bool of_bytes;                // copied into a tile of them
     int unit;                     // elements that a lane loads at a time
     // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
     Iteration it;

@@ -43,7 +43,7 @@ static void look_up_shared(Printer *pr, Rows *rows, Line *lines)
                                        call_expr(pr, DTYPE_BOOL, "shuffle_inside", 2, var_of(pr, own.inside), from));
         lines[i].pointer = loop_new_pointer(pr->unit, own.pointer->type, "line_at");
         emit_definition(pr, lines[i].pointer, pointer);
-        emit_assign(pr, lines[i].pointer, in_line(pr, &lines[i], i32_mul(pr, piece, PIECE)));
+        emit_assign(pr, lines[i].pointer, in_line(pr, &lines[i], i32_mul(pr, piece, rows->unit)));
     }
 }
 
@@ -77,7 +77,7 @@ static void copy_line(Printer *pr, const Rows *rows, const Line *line)
 {
     Columns block;
     for (int u = 0; u < rows->units; u++) {
-        const int columns = u * rows->across * PIECE;
+        const int columns = u * rows->across * rows->unit;
         begin_columns(pr, rows, &block, columns);
         emit_call(pr, "cp_async_16", 3, piece_address(pr, rows), in_line(pr, line, i32_const(pr, columns)),
                   var_of(pr, line->inside));
