@@ -221,7 +221,8 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     rows->of_bytes = op_info(lo, op)->fills && takes_bytes(tile_of_rows(lo, rows));
     const int piece = rows->of_bytes ? PIECE_BYTES : PIECE; // of the tile, at least
     const Partition partition = op_info(lo, op)->fills ? (Partition){ 1, 4 } : map_partition(lo, forall);
-    if (!(rows->of_bytes || takes_rows(tile_of_rows(lo, rows))) || !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
+    if (!(rows->of_bytes || takes_rows(tile_of_rows(lo, rows))) ||
+        !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
         !full_extent(&forall->forall.indices[1], &rows->n_columns) ||
         rows->n_rows % (8 * partition.warps * partition.groups) != 0 || rows->n_columns % (4 * piece) != 0 ||
         rows->n_columns == 4 * PIECE)
