@@ -72,6 +72,7 @@ int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int 
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
 bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
+bool is_copy_into(const TileOp *op, const Buffer *tile);
 int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved

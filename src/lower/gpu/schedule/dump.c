@@ -227,13 +227,13 @@ static void dump_copy(const Dump *dump, const Action *action)
         tile_print_region(dump->out, NULL, &op->copy.dst);
         text_print(dump->out, " <- ");
         tile_print_region(dump->out, NULL, &op->copy.src);
-        if (action->copy.boxes) text_print(dump->out, " and those after it: %d", action->copy.boxes);
     } else if (op) {
         dump_map(dump, action);
     } else {
         dump_accesses(dump, action, true, " ");
     }
     if (action->copy.bytes) text_print(dump->out, ", %d bytes", action->copy.bytes);
+    if (action->copy.boxes) text_print(dump->out, " in %d boxes", action->copy.boxes);
     if (action->copy.predicate) text_print(dump->out, ", if %s", action->copy.predicate);
 }
 

@@ -76,7 +76,7 @@ const BoxCopy *plan_box_run(Lowering *lo, const Ring *ring, int *boxes)
     BoxCopy *first = NULL, **end = &first;
     *boxes = 0;
     for (TileOp *op = ring->first_fetch; op != ring->last_fetch->next; op = op->next) {
-        if (op->kind != T_COPY || op->copy.dst.buffer != ring->tiles[0]->buffer) continue;
+        if (!is_copy_into(op, ring->tiles[0]->buffer)) continue;
         *end = plan_box(lo, op, ring);
         end = &(*end)->next;
         ++*boxes;

@@ -322,7 +322,7 @@ static bool is_run_of_boxes(Lowering *lo, const Ring *ring)
     if (ring->is_filled || ring->by_lanes || lo->cluster > 1 || ring->first_fetch == ring->last_fetch) return false;
     for (const TileOp *op = ring->first_fetch;; op = op->next) {
         if (op->kind != T_LET && op->kind != T_COPY && op->kind != T_TILE) return false;
-        if (op->kind == T_COPY && op->copy.dst.buffer == ring->tiles[0]->buffer &&
+        if (is_copy_into(op, ring->tiles[0]->buffer) &&
             (op->stage != ring->first_fetch->stage || !copy_is_box(lo, op) || op_info(lo, op)->im2col))
             return false;
         if (op == ring->last_fetch) return any_scalar;

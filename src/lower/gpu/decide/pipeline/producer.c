@@ -169,11 +169,10 @@ static void decide_producer_scalar(Lowering *lo, TileOp *op);
 // on its way together, while the slot is waited for.
 static void begin_run(Lowering *lo, const Ring *ring)
 {
-    for (TileOp *op = ring->first_fetch; op != ring->last_fetch; op = op->next) {
-        OpInfo *const next = op_info(lo, op->next);
-        if (op->next->kind == T_LET && is_in_backward_slice(lo, op->next) && !next->went_ahead)
-            decide_producer_scalar(lo, op->next);
-        if (op->next->kind == T_LET || op->next->copy.dst.buffer == ring->tiles[0]->buffer) next->went_ahead = true;
+    for (TileOp *op = ring->first_fetch->next; op != ring->last_fetch->next; op = op->next) {
+        OpInfo *const info = op_info(lo, op);
+        if (op->kind == T_LET && is_in_backward_slice(lo, op) && !info->went_ahead) decide_producer_scalar(lo, op);
+        info->went_ahead |= op->kind == T_LET || is_copy_into(op, ring->tiles[0]->buffer);
     }
 }
 
