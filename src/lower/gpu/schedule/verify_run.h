@@ -28,6 +28,7 @@ typedef struct ProgramStep {
     int first;  // of STEP_LEAVE: the step of its STEP_SCOPE
     int warps;  // of the agent that run it: -1: all
     bool is_divergent;
+    bool is_opposite; // of STEP_IF: its condition holds where one before it does not
 } ProgramStep;
 
 typedef struct Program {
@@ -45,7 +46,8 @@ typedef struct SourceLoop {
 typedef struct Programs {
     VEC(SourceLoop) loops;
     VEC(Program *) roles;
-    int *ring_loop; // the source loop at whose steps' end a ring advances; -1: none
+    VEC(const Expr *) conditions; // of scalars that nothing assigns again; of two opposite ones the first
+    int *ring_loop;               // the source loop at whose steps' end a ring advances; -1: none
     bool has_branches;
 } Programs;
 
@@ -127,6 +129,7 @@ typedef struct Cell {
     CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
     int stored[AGENTS_MAX];               // the last write by threads that TMA has not replaced
     int loaded[AGENTS_MAX];               // the last read by each thread for itself, not by a warp together
+    int fetched[AGENTS_MAX];              // the last read that is not the async proxy's
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
