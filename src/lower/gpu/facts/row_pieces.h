@@ -64,7 +64,7 @@ Expr *last_sub(const Expr *load);
 Expr *first_column(const Lowering *lo, const Rows *rows, Expr *sub); // of a subscript first + column; NULL: it is none
 bool expr_has_division(const Expr *x);                               // by what is no constant
 bool row_is_chosen(const Expr *load); // which row it is stands in a list that is not always read
-int set_units(const Rows *rows);                                     // of a set
+int set_units(const Rows *rows);      // of a set
 int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple);
 
 #endif
