@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Attention over paged caches on a GPU: checks, then times beside the contiguous calls of the same shapes.
-# Runs in the root of the repository; some 6 minutes. Last: a table.
+# Runs in the root of the repository; some 6 minutes, and 4 more with FlashInfer, whose kernels are compiled on their first call
+# (pip install --no-deps --target .gpu/peers flashinfer-python requests urllib3 idna certifi charset-normalizer ninja
+# setuptools packaging). Last: a table.
 . bench/families/common.sh
 check_kernels kernels/attention/paged.tile kernels/attention/paged_plan.tile kernels/attention/paged_cache.tile tests/language/run/gathers.tile
 check_operators paged attention nn
@@ -101,6 +103,8 @@ int main(int argc, char **argv)
     row("decode window 1024", few ? 4 : 64, 1, 16384, 0, 0, 32, 8, 128, 16, 1024, 0, false);
     row("drafts B64 q4 S4096", few ? 4 : 64, 4, 4096, 0, 0, 32, 8, 128, 16, 0, 0, true);
     row("drafts B16 q8 S8192", few ? 2 : 16, 8, 8192, 0, 0, 32, 8, 128, 64, 0, 0, true);
+    row("chunk B1 q2048 S16384", 1, few ? 64 : 2048, 16384, 0, 0, 32, 8, 128, 4, 0, 0, false);
+    row("chunk B1 q2048 S16384", 1, few ? 64 : 2048, 16384, 0, 0, 32, 8, 128, 32, 0, 0, false);
     for (int i = 0; i < 4; i++) row("chunk B1 q2048 S16384", 1, few ? 64 : 2048, 16384, 0, 0, 32, 8, 128, pages[i], 0, 0, true);
     row("chunk B1 q512 S32768", 1, few ? 64 : 512, 32768, 0, 0, 32, 8, 128, 16, 0, 0, true);
     row("chunk B4 q512 S8192", 4, few ? 64 : 512, 8192, 0, 0, 32, 8, 128, 64, 0, 0, true);
@@ -120,3 +124,48 @@ END_C
 compile_times paged
 timeout 60 "$build/kiln" run --device=cuda:0 --seconds=1 kernels/attention/decode.tile flash_decode Mask=none LENGTH=none SINK=none LSE=none D=128 G=4 BN=64 B=64 S=4096 H=32 HKV=8 splits=2 scale=0.088 2>&1 | tail -n 3
 timeout 400 /tmp/paged
+cat >/tmp/paged_peer.py <<'END_PY'
+import torch
+try:
+    import flashinfer
+except Exception as e:
+    print('FlashInfer is not there:', repr(e)[:160])
+    raise SystemExit
+def best_of(f):
+    for _ in range(5): f()
+    best = 1e9
+    for _ in range(5):
+        x, y = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        x.record()
+        for _ in range(20): f()
+        y.record(); y.synchronize()
+        best = min(best, x.elapsed_time(y) / 20 * 1e3)
+    return best
+def ints(x): return torch.tensor(x, dtype=torch.int32, device='cuda')
+space = torch.empty(512 << 20, dtype=torch.uint8, device='cuda')
+def row(name, B, R, S, H, HKV, D, page, kv=torch.bfloat16):
+    each = (S + page - 1) // page
+    indices = torch.randperm(B * each, device='cuda').int()
+    starts, last = ints([i * each for i in range(B + 1)]), ints([(S - 1) % page + 1] * B)
+    q = torch.randn(B * R, H, D, device='cuda').bfloat16()
+    k, v = (torch.randn(B * each, page, HKV, D, device='cuda', dtype=torch.bfloat16).to(kv) for _ in range(2))
+    more = dict(q_data_type=q.dtype, kv_data_type=kv)
+    if R == 1:
+        w = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, 'NHD', use_tensor_cores=True)
+        w.plan(starts, indices, last, H, HKV, D, page, **more)
+    else:
+        w = flashinfer.BatchPrefillWithPagedKVCacheWrapper(space, 'NHD')
+        w.plan(ints([i * R for i in range(B + 1)]), starts, indices, last, H, HKV, D, page, causal=True, **more)
+    out = torch.empty_like(q)
+    print('FlashInfer %-26s page %3d  %9.1f us' % (name, page, best_of(lambda: w.run(q, (k, v), out=out))), flush=True)
+def attempt(*x):
+    try: row(*x)
+    except Exception as e: print('FlashInfer %s: %s' % (x[0], repr(e)[:160]), flush=True)
+for page in (1, 16, 64): attempt('decode B64 S4096 H32/8', 64, 1, 4096, 32, 8, 128, page)
+attempt('decode B1 S32768 H32/8', 1, 1, 32768, 32, 8, 128, 16)
+attempt('decode B16 S4096 H64/8', 16, 1, 4096, 64, 8, 128, 16)
+for page in (1, 16, 64): attempt('chunk B1 q2048 S16384', 1, 2048, 16384, 32, 8, 128, page)
+attempt('chunk B1 q512 S32768', 1, 512, 32768, 32, 8, 128, 16)
+for page in (1, 16, 64): attempt('e4m3 decode B64 S4096', 64, 1, 4096, 32, 8, 128, page, torch.float8_e4m3fn)
+END_PY
+[ "$device" = cpu ] || PATH="$PWD/.gpu/peers/bin:$PATH" timeout 400 "$python" /tmp/paged_peer.py

@@ -73,7 +73,7 @@ typedef struct kiln_paged_attention_args {
     const kiln_tensor *q;            /* in   bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1 */
     const kiln_tensor *k;            /* in   as q, or e4m3 [pages][page size][HKV][D] */
     const kiln_tensor *v;            /* in   as k [pages][page size][HKV][DV] */
-    const kiln_tensor *table;        /* in   i32 [B][pages per request] */
+    const kiln_tensor *table;        /* in   i32 [B][pages per request], at most 2^30 slots each */
     const kiln_tensor *lengths;      /* in   i32 [B]: keys of each request, the new ones included; may be 0 */
     const kiln_tensor *q_offsets;    /* in   i32 [B + 1], from 0 to TQ, not decreasing; NULL: every request has TQ / B rows */
     int64_t max_queries;             /* with q_offsets: rows of the request that has most, or more; rows past it are not

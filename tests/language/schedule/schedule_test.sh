@@ -34,6 +34,8 @@ check mla_prefill_sparse 90 kernels/mla/prefill.tile mla_prefill_sparse END=none
 check im2col 90 kernels/conv/conv2d.tile conv2d
 check boxes 90 kernels/conv/conv2d.tile conv2d_patch
 check gathered_tile 90 tests/language/run/gathers.tile wrapped
+check pages_of_boxes 90 tests/language/run/gathers.tile pages C=e4m3 PS=16
+check pages_of_rows 90 tests/language/run/gathers.tile pages C=e4m3 PS=3
 check gather 90 tests/language/run/control.tile gathered
 check gathered_by_list 90 kernels/moe/moe.tile moe_gate_up K=2880
 check slices_or_rows 90 tests/language/run/tensor_cores.tile slices_or_rows

@@ -322,6 +322,8 @@ bool copy_is_cut(Lowering *lo, const TileOp *op)
     return !op_info(lo, op)->im2col && copy_is_box(lo, op) && find_box(lo, &op->copy.src, &box) && box.cut >= 0;
 }
 
+bool is_copy_into(const TileOp *op, const Buffer *tile) { return op->kind == T_COPY && op->copy.dst.buffer == tile; }
+
 int tma_bytes(Lowering *lo, const TileOp *op)
 {
     Box box;

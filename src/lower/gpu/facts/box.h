@@ -49,15 +49,17 @@ typedef struct BoxCopy {
     Box box;          // this CTA's part
     Share share;
     const Im2col *im2col; // its rows are walked; else NULL
-    Expr *first;    // row of the tile; NULL: 0
-    bool of_tensor; // the slice is a tensor's, not a view's
-    bool opens;     // it waits for its slot itself, once what its box needs is worked out
-    int map;        // of a cut box the first
+    Expr *first;          // row of the tile; NULL: 0
+    bool of_tensor;       // the slice is a tensor's, not a view's
+    bool opens;           // it waits for its slot itself, once what its box needs is worked out
+    int map;              // of a cut box the first
+    struct BoxCopy *next; // of a run; NULL: it is the last
 } BoxCopy;
 
 // ---- box_copy.c: deciding
 bool copy_opens_ring(Lowering *lo, const TileOp *op, const Ring *ring);
 const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring);
+const BoxCopy *plan_box_run(Lowering *lo, const Ring *ring, int *boxes); // all that fill it, so many
 
 // ---- tensor_maps.c: deciding
 int map_of_copy(Lowering *lo, const BoxCopy *copy);
@@ -70,6 +72,7 @@ int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int 
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
 bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
+bool is_copy_into(const TileOp *op, const Buffer *tile);
 int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
@@ -77,7 +80,7 @@ bool find_box(Lowering *lo, const Region *region, Box *box);
 Expr *steps_fit(Lowering *lo, const Box *box); // what the launch's numbers must be for its tensor map; NULL: proved
 bool box_has_steps(const Box *box);
 bool box_widths(Lowering *lo, const Region *region,
-                int64_t *widths);                        // of a tensor, in any shape; slowest dimension first
+                int64_t *widths);                      // of a tensor, in any shape; slowest dimension first
 bool is_rows_of_tile(const Region *dst, Expr **first); // all of a tile (NULL), or some of its rows, from `first` on
 bool is_not_negative(const Lowering *lo, const Expr *x);
 bool is_known_at_launch(const Expr *x); // a function of symbols and scalar arguments

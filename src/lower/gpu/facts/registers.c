@@ -126,6 +126,14 @@ static int most_panels(const Lowering *lo)
     return most;
 }
 
+// The places of all boxes of a run are there at one time.
+static bool has_runs(const Lowering *lo)
+{
+    bool any = false;
+    for (int i = 0; i < lo->rings.count; i++) any |= lo->rings.items[i]->is_run;
+    return any;
+}
+
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
@@ -135,8 +143,9 @@ static int producer_need(const Lowering *lo)
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
-    return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) || most_panels(lo) >= PANELS_MANY ? FEW_CUTS_REGISTERS
-                                                                                      : BOXES_REGISTERS;
+    return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) || most_panels(lo) >= PANELS_MANY || has_runs(lo)
+               ? FEW_CUTS_REGISTERS
+               : BOXES_REGISTERS;
 }
 
 // The sum over the groups fits.

@@ -34,6 +34,7 @@ struct Ring {
     bool has_gathers;                 // some are: so does it, beside the warps that arrive for the rest
     bool by_lanes;                    // filled element by element by the producer's first warp
     bool is_plain;                    // every copy is made in every pass: one arrival announces all bytes
+    bool is_run;                      // by boxes one after another of its block, as one copy (fetch.c)
     bool is_released;                 // while deciding: earlier than its last use: all was taken to registers
     bool is_product_only;             // read by wgmma alone: no lane of a warp lags
     bool is_loaded;                   // read by loads, too: the async proxy overwrites it behind a fence

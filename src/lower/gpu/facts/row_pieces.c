@@ -73,3 +73,16 @@ static bool is_division(const Expr *x, void *context)
 }
 
 bool expr_has_division(const Expr *x) { return expr_any(x, is_division, NULL); }
+
+static bool is_choice_of_load(const Expr *x, void *context)
+{
+    (void)context;
+    return x->kind == E_SELECT && (expr_loads(x->select.a) || expr_loads(x->select.b));
+}
+
+bool row_is_chosen(const Expr *load)
+{
+    bool any = false;
+    for (int d = 0; d < load->load.buffer->rank; d++) any |= expr_any(load->load.subs[d], is_choice_of_load, NULL);
+    return any;
+}

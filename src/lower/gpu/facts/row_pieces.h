@@ -49,6 +49,7 @@ typedef struct Rows {
     Expr *factor; // a number of the tile's type by which the one run is multiplied, and rounded to it; NULL: otherwise
     Expr *less;   // an i32 that is subtracted before; NULL: nothing
     bool fits, is_copy, is_bytes; // is_bytes: of i8 from less, pieces of twice as many elements
+    bool of_bytes;                // copied into a tile of them
     int unit;                     // elements that a lane loads at a time
     // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
     Iteration it;
@@ -62,7 +63,8 @@ const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows);
 Expr *last_sub(const Expr *load);
 Expr *first_column(const Lowering *lo, const Rows *rows, Expr *sub); // of a subscript first + column; NULL: it is none
 bool expr_has_division(const Expr *x);                               // by what is no constant
-int set_units(const Rows *rows);                                     // of a set
+bool row_is_chosen(const Expr *load); // which row it is stands in a list that is not always read
+int set_units(const Rows *rows);      // of a set
 int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple);
 
 #endif

@@ -33,7 +33,7 @@ typedef struct LookUp {
     TileOp *op, *same; // same: one whose places these are, but for `shift` columns; NULL: none
     Rows rows;
     int64_t shift;
-    bool is_shared; // a row's place is one lane's to work out: it takes divisions
+    bool is_shared; // a row's place is one lane's to work out: it takes divisions, or a list that is not always read
 } LookUp;
 typedef VEC(LookUp *) LookUps;
 

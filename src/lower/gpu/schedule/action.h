@@ -58,6 +58,7 @@ struct Action {
         struct {
             CopyKind how;
             int ring, bytes;
+            int boxes;  // of a run; 0: it is one, or none
             bool walks; // im2col: from a row on those that follow in a merged index
             const char *predicate;
         } copy; // ring: NO_RING, or the one it fills
@@ -93,8 +94,8 @@ struct Action {
             int ring;
         } declare;
     };
-    int trace;         // of a traced build: number of the event in Schedule.trace, from 1; 0: it is not recorded
-    const void *print; // what printing needs beside `op`: of the file that made the action
+    int trace;              // of a traced build: number of the event in Schedule.trace, from 1; 0: it is not recorded
+    const void *print;      // what printing needs beside `op`: of the file that made the action
     const ActionWork *work; // NULL: next to nothing (control flow, barriers)
 };
 

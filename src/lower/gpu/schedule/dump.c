@@ -233,6 +233,7 @@ static void dump_copy(const Dump *dump, const Action *action)
         dump_accesses(dump, action, true, " ");
     }
     if (action->copy.bytes) text_print(dump->out, ", %d bytes", action->copy.bytes);
+    if (action->copy.boxes) text_print(dump->out, " in %d boxes", action->copy.boxes);
     if (action->copy.predicate) text_print(dump->out, ", if %s", action->copy.predicate);
 }
 

@@ -40,7 +40,7 @@ bool copy_opens_ring(Lowering *lo, const TileOp *op, const Ring *ring)
 }
 
 // From its first row.
-static const BoxCopy *plan_walk(Lowering *lo, const TileOp *op, BoxCopy *copy)
+static BoxCopy *plan_walk(Lowering *lo, const TileOp *op, BoxCopy *copy)
 {
     const Region *const src = &op->copy.src;
     copy->im2col = op_info(lo, op)->im2col;
@@ -52,7 +52,7 @@ static const BoxCopy *plan_walk(Lowering *lo, const TileOp *op, BoxCopy *copy)
     return copy;
 }
 
-const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
+static BoxCopy *plan_box(Lowering *lo, TileOp *op, const Ring *ring)
 {
     Expr *first;
     BoxCopy *const copy = NEW(lo->arena, BoxCopy, .tile = tile_info(lo, op->copy.dst.buffer), .ring = ring);
@@ -67,4 +67,19 @@ const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
     copy->opens = ring && copy_opens_ring(lo, op, ring);
     copy->map = map_of_copy(lo, copy);
     return copy;
+}
+
+const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring) { return plan_box(lo, op, ring); }
+
+const BoxCopy *plan_box_run(Lowering *lo, const Ring *ring, int *boxes)
+{
+    BoxCopy *first = NULL, **end = &first;
+    *boxes = 0;
+    for (TileOp *op = ring->first_fetch; op != ring->last_fetch->next; op = op->next) {
+        if (!is_copy_into(op, ring->tiles[0]->buffer)) continue;
+        *end = plan_box(lo, op, ring);
+        end = &(*end)->next;
+        ++*boxes;
+    }
+    return first;
 }

@@ -363,7 +363,23 @@ static void add_fetch(Lowering *lo, Ring *ring, TileOp *op, const Buffer *root)
     }
     if (op->kind != T_COPY) ring->by_lanes |= has_small_below(lo, op, root);
     else if (copy_is_small(lo, op)) ring->by_lanes = true;
-    else ring->bytes = tma_bytes(lo, op);
+    else ring->bytes += tma_bytes(lo, op);
+}
+
+// Boxes that fill a tile piece by piece, each at a place of its own, such as the pages of a list: between them are scalars, which
+// say where, and other copies alone.
+static bool is_run_of_boxes(Lowering *lo, const Ring *ring)
+{
+    bool any_scalar = false;
+    if (ring->is_filled || ring->by_lanes || lo->cluster > 1 || ring->first_fetch == ring->last_fetch) return false;
+    for (const TileOp *op = ring->first_fetch;; op = op->next) {
+        if (op->kind != T_LET && op->kind != T_COPY && op->kind != T_TILE) return false;
+        if (is_copy_into(op, ring->tiles[0]->buffer) &&
+            (op->stage != ring->first_fetch->stage || !copy_is_box(lo, op) || op_info(lo, op)->im2col))
+            return false;
+        if (op == ring->last_fetch) return any_scalar;
+        any_scalar |= op->kind == T_LET;
+    }
 }
 
 static void set_ring_state(Lowering *lo, Ring *ring, TileInfo *tile)
@@ -380,7 +396,8 @@ static bool lives_as(const Ring *ring, const Ring *other)
 {
     return other->ring_state == ring->ring_state && other->first_use == ring->first_use &&
            other->last_use == ring->last_use && other->is_plain && ring->is_plain && !other->by_lanes &&
-           !ring->by_lanes && memcmp(other->first_of, ring->first_of, sizeof ring->first_of) == 0 &&
+           !ring->by_lanes && !other->is_run && !ring->is_run &&
+           memcmp(other->first_of, ring->first_of, sizeof ring->first_of) == 0 &&
            memcmp(other->last_of, ring->last_of, sizeof ring->last_of) == 0;
 }
 
@@ -406,6 +423,8 @@ static bool make_ring(Lowering *lo, TileInfo *tile)
         if (holds_fetch(lo, op, tile->buffer)) add_fetch(lo, &ring, op, tile->buffer);
     }
     if (!ring.first_use || !ring.last_fetch) return false;
+    ring.is_run = is_run_of_boxes(lo, &ring);
+    ring.is_plain |= ring.is_run;
     set_ring_state(lo, &ring, tile);
     for (int i = 0; i < lo->rings.count; i++) {
         Ring *const other = lo->rings.items[i];

@@ -66,16 +66,17 @@ static bool comes_too_late(TileOp *first, TileOp *op, const Rows *rows)
     return late;
 }
 
-// A warp's rows are at most its lanes.
+// A warp's rows are at most its lanes. A list that is always read, all lanes read at once; under a condition they would wait
+// for one row's number after the other's.
 static bool is_shared(const Rows *rows)
 {
     const Expr *const load = rows->runs[0].load;
-    bool divides = false;
+    bool divides = false, loads = false;
     for (int d = 0; d < load->load.buffer->rank; d++) {
         divides |= expr_has_division(load->load.subs[d]);
-        if (expr_loads(load->load.subs[d])) return false;
+        loads |= expr_loads(load->load.subs[d]);
     }
-    return divides && rows->lines <= rows->across;
+    return (loads ? row_is_chosen(load) : divides) && rows->lines <= rows->across;
 }
 
 void look_up_rows(Lowering *lo, TileOp *op)

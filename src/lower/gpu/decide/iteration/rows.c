@@ -24,7 +24,8 @@ static bool only_last_uses(const Rows *rows, const Expr *load)
 
 static bool is_run(Lowering *lo, const Rows *rows, const Expr *load)
 {
-    const int bits = dtype_bits(load->load.buffer->type), piece = bits < 8 ? PACKED_UNIT / 2 : PIECE;
+    const int bits = dtype_bits(load->load.buffer->type);
+    const int piece = bits < 8 ? PACKED_UNIT / 2 : rows->of_bytes ? PIECE_BYTES : PIECE;
     if (!only_last_uses(rows, load) || bits > 16 || load->load.buffer->type == DTYPE_BOOL) return false;
     const Expr *const first = first_column(lo, rows, last_sub(load));
     return first && expr_multiple(first) % piece == 0 &&
@@ -115,6 +116,7 @@ static Expr *replace_load(Expr *x, void *context)
 static int choose_unit(Lowering *lo, const Rows *rows)
 {
     bool packed = false;
+    if (rows->of_bytes) return PIECE_BYTES;
     bool whole = !rows->is_copy && rows->n_columns % (4 * PACKED_UNIT) == 0;
     for (int i = 0; i < rows->n_runs; i++) {
         const Expr *const load = rows->runs[i].load;
@@ -141,6 +143,13 @@ static bool takes_rows(const TileInfo *tile)
 {
     return tile && tile->storage == TILE_IN_SHARED && tile->wants_panels && tile->buffer->hint == HINT_NONE &&
            (dtype_bits(tile->buffer->type) == 16 || tile->buffer->type == DTYPE_I8) && tile->buffer->rank == 2;
+}
+
+// A tile of bytes that is no product's side: what fills it copies rows as they lie.
+static bool takes_bytes(const TileInfo *tile)
+{
+    return tile && tile->storage == TILE_IN_SHARED && !tile->wants_panels && tile->buffer->hint == HINT_NONE &&
+           dtype_bits(tile->buffer->type) == 8 && tile->buffer->type != DTYPE_BOOL && tile->buffer->rank == 2;
 }
 
 static bool uses_run(const Expr *x, const Run *run) { return expr_uses(x, run->wide) || expr_uses(x, run->element); }
@@ -209,15 +218,18 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     while (store && store->kind == T_LET) store = store->next;
     *rows = (Rows){ .forall = forall, .store = store, .fits = true };
     if (!lo->gpu->mbarriers || !store || store->next || store->kind != T_STORE || forall->forall.n != 2) return false;
+    rows->of_bytes = op_info(lo, op)->fills && takes_bytes(tile_of_rows(lo, rows));
+    const int piece = rows->of_bytes ? PIECE_BYTES : PIECE; // of the tile, at least
     const Partition partition = op_info(lo, op)->fills ? (Partition){ 1, 4 } : map_partition(lo, forall);
-    if (!takes_rows(tile_of_rows(lo, rows)) || !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
+    if (!(rows->of_bytes || takes_rows(tile_of_rows(lo, rows))) ||
+        !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
         !full_extent(&forall->forall.indices[1], &rows->n_columns) ||
-        rows->n_rows % (8 * partition.warps * partition.groups) != 0 || rows->n_columns % (4 * PIECE) != 0 ||
+        rows->n_rows % (8 * partition.warps * partition.groups) != 0 || rows->n_columns % (4 * piece) != 0 ||
         rows->n_columns == 4 * PIECE)
         return false;
     rows->column = forall->forall.indices[1].var;
     const Expr *const first = first_column(lo, rows, store->store.subs[1]);
-    if (expr_uses(store->store.subs[0], rows->column) || !first || expr_multiple(first) % PIECE != 0) return false;
+    if (expr_uses(store->store.subs[0], rows->column) || !first || expr_multiple(first) % piece != 0) return false;
     Expr *const value = stored_value(lo, forall->forall.body, store);
     if (!value || (value->kind == E_LOAD && store != forall->forall.body)) return false;
     find_loads(lo, rows, value);
@@ -226,6 +238,7 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
     find_factor(rows);
     rows->unit = choose_unit(lo, rows);
+    if (rows->of_bytes) return rows->is_copy;
     rows->is_bytes = dtype_bits(tile_of_rows(lo, rows)->buffer->type) == 8;
     return rows->n_columns % (4 * rows->unit) == 0 && (!rows->is_bytes || is_bytes(rows));
 }
@@ -268,7 +281,7 @@ bool lay_rows(Lowering *lo, Rows *rows)
                        .partition = map_partition(lo, forall),
                        .dim_of = { 0, 1 },
                        .vector = -1 };
-    rows->across = only_gathers(lo) && rows->is_copy && rows->n_columns % (8 * PIECE) == 0 ? 8 : 4;
+    rows->across = only_gathers(lo) && rows->is_copy && rows->n_columns % (8 * rows->unit) == 0 ? 8 : 4;
     rows->units = rows->lines = 1;
     rows->mode = -1;
     if (!choose_row_pieces(lo, forall, rows->unit, rows->across, &it->layout)) return false;

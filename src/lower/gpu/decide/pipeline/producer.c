@@ -73,13 +73,18 @@ static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
 {
     const bool is_announced = ring->is_plain && lo->by_tma; // with the others of the ring
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
-    const BoxCopy *const box = plan_box_copy(lo, op, ring);
-    const int bytes = tma_bytes(lo, op);
-    Action *const copy = open_action(
-        lo, (Action){ .kind = ACTION_COPY,
-                      .op = op,
-                      .copy = { .how = COPY_TMA, .ring = ring->index, .bytes = bytes, .walks = box->im2col != NULL },
-                      .print = box });
+    const bool is_run = ring->is_run && lo->by_tma;
+    int boxes = 0;
+    const BoxCopy *const box = is_run ? plan_box_run(lo, ring, &boxes) : plan_box_copy(lo, op, ring);
+    const int bytes = is_run ? ring->bytes : tma_bytes(lo, op);
+    Action *const copy = open_action(lo, (Action){ .kind = ACTION_COPY,
+                                                   .op = op,
+                                                   .copy = { .how = COPY_TMA,
+                                                             .ring = ring->index,
+                                                             .bytes = bytes,
+                                                             .boxes = boxes,
+                                                             .walks = box->im2col != NULL },
+                                                   .print = box });
     access_tile(lo, copy, tile, false, true, true);
     if (!is_announced) act_filling(lo, ACTION_EXPECT, ring, 0, bytes);
     if (box->opens) act_acquire(lo, ring);
@@ -158,6 +163,18 @@ bool fill_is_box(Lowering *lo, TileOp *op)
 // ---- blocks
 
 static void decide_producer_op(Lowering *lo, TileOp *op);
+static void decide_producer_scalar(Lowering *lo, TileOp *op);
+
+// A run is copied with its first box: the scalars between its boxes are worked out before that, so that what they load is
+// on its way together, while the slot is waited for.
+static void begin_run(Lowering *lo, const Ring *ring)
+{
+    for (TileOp *op = ring->first_fetch->next; op != ring->last_fetch->next; op = op->next) {
+        OpInfo *const info = op_info(lo, op);
+        if (op->kind == T_LET && is_in_backward_slice(lo, op) && !info->went_ahead) decide_producer_scalar(lo, op);
+        info->went_ahead |= op->kind == T_LET || is_copy_into(op, ring->tiles[0]->buffer);
+    }
+}
 
 static bool opens_ring(Lowering *lo, TileOp *op, const Ring *ring)
 {
@@ -169,7 +186,9 @@ static void decide_producer_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
-        if (ring->ring_state->block != block || ring->first_fetch != op || opens_ring(lo, op, ring)) continue;
+        if (ring->ring_state->block != block || ring->first_fetch != op) continue;
+        if (ring->is_run && is_of_boxes(lo, ring)) begin_run(lo, ring);
+        if (opens_ring(lo, op, ring)) continue;
         look_up_rows(lo, op);
         act_acquire(lo, ring);
     }
@@ -288,7 +307,11 @@ static void decide_producer_scalar(Lowering *lo, TileOp *op)
 
 static void decide_producer_op(Lowering *lo, TileOp *op)
 {
-    const OpInfo *const info = op_info(lo, op);
+    OpInfo *const info = op_info(lo, op);
+    if (info->went_ahead) {
+        info->went_ahead = false;
+        return;
+    }
     if (lo->by_tma && fill_is_box(lo, op)) act_box_copy(lo, op, tile_info(lo, op->copy.dst.buffer)->ring);
     else if (info->fills && !info->is_row_index) decide_fill(lo, op);
     else if (is_fetch(lo, op)) act_copy(lo, op);

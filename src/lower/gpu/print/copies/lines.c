@@ -34,7 +34,7 @@ Line begin_line(Printer *pr, const Expr *load, const Iteration *it)
     Line line = { 0 };
     Expr *subs[MAX_RANK];
     memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-    if (pr->register_prefetch) read_subscripts(pr, subs, load->load.buffer->rank, it);
+    if (pr->register_prefetch || row_is_chosen(load)) read_subscripts(pr, subs, load->load.buffer->rank, it);
     place_element(pr, load->load.buffer, subs, it, &place, load->span);
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
     line.to_a_byte = is_packed_place(&place) ? 8 / dtype_bits(place.root->type) : 1;

@@ -24,13 +24,15 @@ static void look_up_again(Printer *pr, const LookUp *one, Line *lines)
 static void look_up_shared(Printer *pr, Rows *rows, Line *lines)
 {
     const int down = WARP_LANES / rows->across;
+    const bool by_rows = rows->across > 4; // lanes beside each other: of a row, or of rows (choose_row_pieces())
+    const int beside = by_rows ? rows->across : down;
     Var *const lane = pr->lane;
-    Expr *const row_of_line =
-        var_of(pr, emit_declare(pr, DTYPE_I32, "row_of_line", i32_op(pr, X_DIV, var_of(pr, lane), rows->across)));
+    Expr *const row_of_line = var_of(
+        pr, emit_declare(pr, DTYPE_I32, "row_of_line", i32_op(pr, by_rows ? X_DIV : X_MOD, var_of(pr, lane), beside)));
     Expr *const piece =
-        var_of(pr, emit_declare(pr, DTYPE_I32, "piece", i32_op(pr, X_MOD, var_of(pr, lane), rows->across)));
-    pr->lane =
-        emit_declare(pr, DTYPE_I32, "first_lane", i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), rows->across));
+        var_of(pr, emit_declare(pr, DTYPE_I32, "piece", i32_op(pr, by_rows ? X_MOD : X_DIV, var_of(pr, lane), beside)));
+    pr->lane = emit_declare(pr, DTYPE_I32, "first_lane",
+                            i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), by_rows ? rows->across : 1));
     declare_line_at(pr, rows, "line", i32_op(pr, X_DIV, var_of(pr, lane), down));
     begin_lines(pr, rows);
     const Line own = rows->runs[0].line;
@@ -43,7 +45,7 @@ static void look_up_shared(Printer *pr, Rows *rows, Line *lines)
                                        call_expr(pr, DTYPE_BOOL, "shuffle_inside", 2, var_of(pr, own.inside), from));
         lines[i].pointer = loop_new_pointer(pr->unit, own.pointer->type, "line_at");
         emit_definition(pr, lines[i].pointer, pointer);
-        emit_assign(pr, lines[i].pointer, in_line(pr, &lines[i], i32_mul(pr, piece, PIECE)));
+        emit_assign(pr, lines[i].pointer, in_line(pr, &lines[i], i32_mul(pr, piece, rows->unit)));
     }
 }
 
@@ -77,7 +79,7 @@ static void copy_line(Printer *pr, const Rows *rows, const Line *line)
 {
     Columns block;
     for (int u = 0; u < rows->units; u++) {
-        const int columns = u * rows->across * PIECE;
+        const int columns = u * rows->across * rows->unit;
         begin_columns(pr, rows, &block, columns);
         emit_call(pr, "cp_async_16", 3, piece_address(pr, rows), in_line(pr, line, i32_const(pr, columns)),
                   var_of(pr, line->inside));

@@ -98,10 +98,19 @@ static Load point_load(Printer *pr, const BoxCopy *copy)
     return load;
 }
 
-static const char *name_of_load(Printer *pr, const Load *load)
+// Maps of a cut box are of 1, 4, 16 ... rows; the last is of all.
+static int map_of_all_rows(const BoxCopy *copy)
+{
+    int map = copy->map;
+    for (int rows = 1; rows < copy->box.width[copy->box.cut]; rows *= 4) map++;
+    return map;
+}
+
+static const char *name_of_load(Printer *pr, const Load *load, bool is_whole)
 {
     Arena *const a = pr->arena;
     const SharedLayout *const s = &load->copy->tile->shared;
+    if (is_whole) return arena_printf(a, "tma_load_%dd", load->rank);
     if (load->copy->im2col) return arena_printf(a, "tma_load_im2col_%dd", load->rank);
     const int n = load->copy->share.n, width = is_cut(load->copy) ? (int)load->copy->box.width[load->copy->box.cut] : 0;
     if (!load->copy->ring) return is_cut(load->copy) ? arena_printf(a, "tma_prefetch_rows<%d>", width) : "tma_prefetch";
@@ -112,8 +121,8 @@ static const char *name_of_load(Printer *pr, const Load *load)
     return n > 1 ? arena_printf(a, "tma_multicast<%d>", (1 << n) - 1) : arena_printf(a, "tma_load_%dd", load->rank);
 }
 
-// name(to, map, barrier, whether it is whole, what is cut, coordinates, offsets)
-static void emit_panel(Printer *pr, const Load *load, int panel)
+// name(to, map, barrier, whether it is whole, what is cut, coordinates, offsets); is_whole: of a cut box, it is known to be
+static void emit_panel(Printer *pr, const Load *load, int panel, bool is_whole)
 {
     Arena *const a = pr->arena;
     const SharedLayout *const s = &load->copy->tile->shared;
@@ -122,10 +131,10 @@ static void emit_panel(Printer *pr, const Load *load, int panel)
     int n = 0;
     if (load->copy->ring)
         args[n++] = expr_binary(a, X_ADD, load->base, u32_const(pr, panel * s->panel_bytes + load->offset));
-    args[n++] = map_address(pr, load->copy->map);
+    args[n++] = map_address(pr, is_whole ? map_of_all_rows(load->copy) : load->copy->map);
     if (load->copy->ring) args[n++] = load->barrier;
-    if (is_cut(load->copy)) args[n++] = var_of(pr, load->whole);
-    if (is_cut(load->copy) && load->copy->ring) {
+    if (is_cut(load->copy) && !is_whole) args[n++] = var_of(pr, load->whole);
+    if (is_cut(load->copy) && !is_whole && load->copy->ring) {
         args[n++] = var_of(pr, load->skip);
         args[n++] = var_of(pr, load->rows);
     }
@@ -134,17 +143,47 @@ static void emit_panel(Printer *pr, const Load *load, int panel)
     n += load->rank;
     for (int i = 0; im2col && i < im2col->n; i++)
         args[n++] = im2col->walked[i].offset ? coordinate(pr, im2col->walked[i].offset, true) : i32_const(pr, 0);
-    emit_call_if(pr, NULL, expr_call(a, DTYPE_NONE, name_of_load(pr, load), n, args));
+    emit_call_if(pr, NULL, expr_call(a, DTYPE_NONE, name_of_load(pr, load, is_whole), n, args));
+}
+
+// Boxes one after another: as one, where none of them is cut.
+static void print_box_run(Printer *pr, const BoxCopy *first)
+{
+    Nest nest;
+    Expr *whole = NULL;
+    VEC(Load) loads = { 0 };
+    for (const BoxCopy *copy = first; copy; copy = copy->next) {
+        const Load load = point_load(pr, copy);
+        VEC_PUSH(pr->arena, &loads, load);
+        if (!load.whole) continue;
+        whole = whole ? expr_binary(pr->arena, X_AND, whole, var_of(pr, load.whole)) : var_of(pr, load.whole);
+    }
+    if (whole) whole = var_of(pr, emit_declare(pr, DTYPE_BOOL, "boxes_are_whole", whole));
+    if (first->opens) print_parts_through(pr, ACTION_DECLARE);
+    if (whole) begin_if(pr, &nest, whole);
+    for (int i = 0; i < loads.count; i++)
+        for (int panel = 0; panel < loads.items[i].panels; panel++)
+            emit_panel(pr, &loads.items[i], panel, is_cut(loads.items[i].copy));
+    if (!whole) return;
+    begin_else(pr, &nest);
+    for (int i = 0; i < loads.count; i++)
+        for (int panel = 0; panel < (is_cut(loads.items[i].copy) ? 1 : loads.items[i].panels); panel++)
+            emit_panel(pr, &loads.items[i], panel, false);
+    end_nest(pr, &nest);
 }
 
 // Its parts are what it does to wait for its slot.
 void print_box_copy(Printer *pr, const BoxCopy *copy)
 {
     Nest one;
+    if (copy->next) {
+        print_box_run(pr, copy);
+        return;
+    }
     const Load load = point_load(pr, copy);
     if (copy->opens) print_parts_through(pr, ACTION_DECLARE);
     if (copy->share.whole >= 0) begin_if(pr, &one, i32_op(pr, X_EQ, cluster_rank(pr), copy->share.whole));
     const bool at_once = is_cut(copy) && copy->ring; // all panels in one call
-    for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++) emit_panel(pr, &load, panel);
+    for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++) emit_panel(pr, &load, panel, false);
     if (copy->share.whole >= 0) end_nest(pr, &one);
 }
