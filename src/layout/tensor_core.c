@@ -14,7 +14,8 @@ Layout layout_accumulator(int rows, int columns, Partition partition, Division d
 Layout layout_left_bytes(int rows, int columns, Partition partition)
 {
     Layout layout = layout_new(2, (int[]){ rows, columns });
-    const int step = 16 * partition.warps, row_blocks = (rows + step * partition.groups - 1) / (step * partition.groups);
+    const int step = 16 * partition.warps,
+              row_blocks = (rows + step * partition.groups - 1) / (step * partition.groups);
     layout_add(&layout, IN_REGISTER, 4, 1, 1);
     layout_add(&layout, IN_REGISTER, 2, 0, 8);
     layout_add(&layout, IN_REGISTER, columns / 16, 1, 16);

@@ -143,8 +143,7 @@ static Var *pack_left_bytes(Printer *pr, const TileInfo *tile)
     Var *const packed = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_words", tile->buffer->name), words);
     Nest nest;
     Var *const i = begin_unrolled(pr, &nest, "i", words);
-    Expr *const bytes =
-        expr_address(pr->arena, tile_vars(pr, tile)->registers, i32_mul(pr, var_of(pr, i), 4));
+    Expr *const bytes = expr_address(pr->arena, tile_vars(pr, tile)->registers, i32_mul(pr, var_of(pr, i), 4));
     emit_element(pr, packed, var_of(pr, i), call_expr(pr, DTYPE_U32, "pack_bytes", 1, bytes));
     end_nest(pr, &nest);
     return packed;
@@ -197,9 +196,8 @@ static void emit_steps(Printer *pr, const Product *p, const Pieces *from, Var *i
                 if (from->packed) {
                     Expr *word[4];
                     for (int i = 0; i < 4; i++)
-                        word[i] =
-                            expr_index(pr->arena, from->packed,
-                                       i32_const(pr, 4 * (block_row * (p->k / p->step_k) + step) + i));
+                        word[i] = expr_index(pr->arena, from->packed,
+                                             i32_const(pr, 4 * (block_row * (p->k / p->step_k) + step) + i));
                     emit_call(pr, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b,
                               places ? places : adds, adds);
                 } else {
