@@ -65,7 +65,7 @@ m-- kernels/mla/decode_dense_fp8.tile mla_decode_dense_fp8_planned<CAUSAL=0>(B=4
 m-- kernels/mla/prefill.tile mla_prefill_sparse<D=576,KEYS=128>(S=1, HQ=80, SKV=153, TOPK=200
 m-- kernels/mla/decode_contiguous.tile mla_decode_contiguous<f16>(B=2, H=72, S=333, splits=3
 mrs kernels/linear/gdn.tile gdn_state<bf16,DK=64,BV=32,CV=2>(B=1, S=150, H=2, DV=64) Gate=present H0=present
-m-s kernels/linear/gdn.tile gdn_forward<bf16,bf16,DK=64,DV=64,G=2,NORM=1,FUSED=1,BO=32>(B=1, S=150, H=2, N=4
+m-- kernels/linear/gdn.tile gdn_forward<bf16,bf16,DK=64,DV=64,G=2,NORM=1,FUSED=1,BO=32>(B=1, S=150, H=2, N=4
 mrs kernels/linear/step.tile recurrent_step<bf16,f32,DK=128,DV=64,R=3,DELTA=1>(B=3, H=2, M=10
 mrs kernels/linear/causal_conv.tile causal_conv<bf16,f32,W=4,ACT=4>(B=1, S=70, D=40, N=4
 mrs tests/language/run/clusters.tile product<C=4>(M=300, N=504, K=200

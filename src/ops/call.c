@@ -594,6 +594,7 @@ kiln_status call_kernel(Call *call, const char *file, const char *name, const ch
     va_start(args, format);
     const kiln_status status = find_kernel(call, call->n_tensors, file, name, &call->kernel, format, args);
     va_end(args);
+    call->n_args = 0; // another kernel may have been bound before
     for (int i = 0; i < call->n_tensors; i++) call_add(call, call_tensor(call, i));
     return status;
 }

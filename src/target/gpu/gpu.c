@@ -34,7 +34,7 @@ const GpuTarget gpu_sm_90a = {
     .stmatrix = true,
     .clusters = true,
     .setmaxnreg = true,
-    .early_launch = false, // after its wait a kernel read what memory held before (docs/benchmarks/journal.md)
+    .early_launch = true,
 };
 
 const GpuTarget gpu_sm_80 = {

@@ -58,6 +58,9 @@ gemm "a wrong stride in descriptors" 's/\(stride >> 4\)/(stride >> 5)/' 'element
 gemm "a wrong layout in descriptors" 's/\(uint64_t\)layout << 62/(uint64_t)2 << 62/' 'elements differ'
 gemm "no wait until stores have read" 's/(#define tma_wait_read\(n\)).*/\1/' 'may still read it'
 gemm "no proxy fence before stores" 's/(void fence_async\(void\)) \{.*/\1 { }/' 'no fence.proxy.async between'
+fault "no proxy fence before a buffer that was loaded is given back" \
+    '/fence_async\(\);/{N;N;N;s/fence_async\(\);\n( *__syncwarp\(\);\n.*\n *mbar_arrive)/\1/}' \
+    'the read by warp [0-9]+: there is no fence.proxy.async between' kernels/linear/kda.tile 'kda_forward<bf16,bf16,DK=64,DV=64,C=32'
 gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'never committed|may still read it'
 gemm "staging without swizzle" 's/(return panel \+ row \* BYTES \+) \(column_bytes \^ .*;/\1 column_bytes;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"
@@ -76,6 +79,8 @@ fault "no barrier around shared tiles" 's/^( *)bar_sync\(.*\);/\1;/' 'race: shar
 fault "a barrier for too many threads" 's/(void bar_sync\(.*)"r"\(threads\)/\1"r"(threads + 32)/' 'deadlock: nothing can go on' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
 fault "barriers that not all know of" 's/^( *)__syncthreads\(\);/\1;/' 'not ordered after its initialisation' \
+    kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
+fault "a step that does not wait for the one before" 's/(void wait_for_launches\(void\)) \{.*/\1 { }/' 'has not waited for the launches' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
 gemm "lanes that do not wait for each other" 's/__syncwarp\(\);//' 'in another lane|of another value|may still read it'
 gemm "barriers that copies do not know of" 's/(void mbar_init_done\(void\)) \{.*/\1 { }/' 'no fence.mbarrier_init follows'

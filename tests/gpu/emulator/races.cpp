@@ -8,7 +8,8 @@
 // for each mbarrier (modulo their number).
 //
 // A second clock says up to which moment the writes of each warp are fenced: visible to the asynchronous proxy (wgmma,
-// TMA). fence.proxy.async makes all fenced that the warp is ordered after.
+// TMA). fence.proxy.async makes all fenced that the warp is ordered after. Reads by loads are fenced, too, before a copy
+// overwrites what they read: an arrival at an mbarrier may overtake them.
 //
 // The warps of a cluster are counted together. What another block's warp has stored is visible only by operations that
 // order the whole cluster (its barrier, .release.cluster), which a third clock follows; a plain arrival at another
@@ -27,6 +28,11 @@ namespace emu {
 // Of 4 bytes: the last write, how many asynchronous reads are under way, and when each warp has last read.
 // Of the warp that has read last, which lanes since they met. lane: of the write; WARP: all.
 struct Cell { uint32_t written; uint8_t writer, mask, by_proxy, lane; uint16_t reading; uint8_t reader, unused; uint32_t lanes; uint32_t read[WARPS_MAX]; };
+
+// Set in a moment of `read`: by loads, which the asynchronous proxy does not wait for without a fence.
+static const uint32_t BY_LOAD = 1u << 31;
+
+static uint32_t moment_of(uint32_t read) { return read & ~BY_LOAD; }
 
 enum { CELLS_BYTES = (SHARED_BYTES_MAX / 4 + 16) * (int)sizeof(Cell) };
 
@@ -208,14 +214,14 @@ static bool is_lanes_write(const Cell &cell, const Warp *warp)
     return cell.writer == warp->agent && cell.written == warp->order.seen.at[warp->agent] && (cell.lane != lane_now() || cell.lane == WARP);
 }
 
-static void note_lanes_read(Cell &cell, const Warp *warp)
+static void note_lanes_read(Cell &cell, const Warp *warp, uint32_t by_load)
 {
     const uint32_t now = warp->order.seen.at[warp->agent];
-    if (cell.reader != warp->agent || cell.read[warp->agent] != now)
+    if (cell.reader != warp->agent || moment_of(cell.read[warp->agent]) != now)
         cell.lanes = 0;
     cell.reader = (uint8_t)warp->agent;
     cell.lanes |= lanes_now();
-    cell.read[warp->agent] = now;
+    cell.read[warp->agent] = now | by_load;
 }
 
 static void note_remote(Block *block, const Warp *warp)
@@ -237,7 +243,7 @@ void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
             report_race(block, offset, "read", "the write", cell.writer, cell.written > warp->order.seen.at[cell.writer] ? "" : " for the cluster");
         if (is_lanes_write(cell, warp) && cell.written && cell.mask & mask)
             report_race(block, offset, "read", "the write", cell.writer, ", in another lane");
-        note_lanes_read(cell, warp);
+        note_lanes_read(cell, warp, BY_LOAD);
     }
     note_remote(block, warp);
 }
@@ -277,7 +283,7 @@ static void check_write(const Block *block, const Cell &cell, const Clock &seen,
     if (cell.reading)
         fault(LAUNCH_FAILED, "race: shared address %#x: %s, while a wgmma or a bulk store may still read it", offset, what);
     for (int w = 0; w < block->cluster->warps; w++)
-        if (cell.read[w] > seen.at[w])
+        if (moment_of(cell.read[w]) > seen.at[w])
             report_race(block, offset, what, "the read", w, "");
 }
 
@@ -298,7 +304,7 @@ void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
             doubt(block, cells.first + i, cell.writer);
         }
         check_write(block, cell, warp->order.seen, offset, mask, "write");
-        if (mask == 15 && cell.reader == warp->agent && cell.read[warp->agent] == warp->order.seen.at[warp->agent] && cell.lanes & ~lanes_now())
+        if (mask == 15 && cell.reader == warp->agent && moment_of(cell.read[warp->agent]) == warp->order.seen.at[warp->agent] && cell.lanes & ~lanes_now())
             report_race(block, offset, "write", "the read", warp->agent, ", in another lane");
         cell.written = warp->order.seen.at[warp->agent];
         cell.writer = (uint8_t)warp->agent;
@@ -322,6 +328,9 @@ void note_async_write(Block *block, const Issued &issued, uint32_t offset, uint3
         if (by_proxy && cell.written && !cell.by_proxy && cell.written > issued.order.fenced.at[cell.writer])
             report_race(block, offset, "an asynchronous copy writes", "the write", cell.writer, ": there is no fence.proxy.async between");
         check_write(block, cell, issued.order.seen, offset, 15, "an asynchronous copy writes");
+        for (int w = 0; by_proxy && w < block->cluster->warps; w++)
+            if (cell.read[w] & BY_LOAD && moment_of(cell.read[w]) > issued.order.fenced.at[w])
+                report_race(block, offset, "an asynchronous copy writes", "the read", w, ": there is no fence.proxy.async between");
         cell.written = issued.moment;
         cell.writer = (uint8_t)issued.agent;
         cell.lane = (uint8_t)(issued.agent < WARPS_MAX ? self()->lane : 0);
@@ -356,10 +365,10 @@ void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes, b
         Cell &cell = cells[i];
         cell.reading--;
         if (by_lane) {
-            note_lanes_read(cell, warp);
+            note_lanes_read(cell, warp, 0);
             continue;
         }
-        if (cell.read[warp->agent] != warp->order.seen.at[warp->agent])
+        if (moment_of(cell.read[warp->agent]) != warp->order.seen.at[warp->agent])
             cell.lanes = 0;
         cell.read[warp->agent] = warp->order.seen.at[warp->agent];
     }

@@ -245,6 +245,19 @@ static bool check_fence(Run *run, const Agent *agent, const Action *action, cons
 
 // ---- writing
 
+// An arrival may overtake loads, which the async proxy does not wait for either: a fence stands between them and the copy.
+static bool check_fetched(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
+                          const Cell *cell)
+{
+    if (!run->schedule->has_async_proxy || !access->is_async) return true;
+    for (int a = 0; a < run->n_agents; a++)
+        if (cell->fetched[a] > agent->fenced.at[a])
+            return found(run, FAULT_PROXY, action,
+                         "%s: '%s' is loaded by threads of %s and written by the async proxy without a fence between",
+                         agent->name, tile_at(run, access->tile)->name, run->agents[a].name);
+    return true;
+}
+
 static bool check_write(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
 {
     const ScheduleTile *const tile = tile_at(run, access->tile);
@@ -264,7 +277,7 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, cons
             return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action,
                          "%s writes '%s' while %s may still read it", agent->name, tile->name,
                          a == agent->number ? "its other threads" : run->agents[a].name);
-    return true;
+    return check_fetched(run, agent, action, access, cell);
 }
 
 static void note_write(const Agent *agent, const Action *action, const TileAccess *access, Cell *cell, int fill)
@@ -313,6 +326,7 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
     for (int i = 0; i < slots_of(access); i++) {
         Cell *const cell = &run->cells[cell_of(run, access->tile, turn + i)];
         if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
+        if (access->reads && !access->is_async) cell->fetched[agent->number] = agent->now;
         if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
         if (access->writes) note_write(agent, action, access, cell, turn + i);
     }

@@ -127,6 +127,7 @@ typedef struct Cell {
     CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
     int stored[AGENTS_MAX];               // the last write by threads that TMA has not replaced
     int loaded[AGENTS_MAX];               // the last read by each thread for itself, not by a warp together
+    int fetched[AGENTS_MAX];              // the last read that is not the async proxy's
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 

@@ -268,6 +268,35 @@ static void fences_are_missing(void **state)
     expect_fault(made, FAULT_PROXY, "bulk store", "consumers");
 }
 
+// A GEMM whose threads load their operands, with a fence before an action.
+static Made make_loaded(ActionKind before, bool fences)
+{
+    Made made = make_gemm();
+    Action *const load = find_action(&made, "consumers", ACTION_MMA, 0);
+    load->kind = ACTION_MAP;
+    for (int i = 0; i < load->n_accesses; i++) load->accesses[i].is_async = false;
+    Action *const wait = find_action(&made, "consumers", ACTION_MMA_WAIT, 0);
+    wait->kind = ACTION_WARP_SYNC;
+    Action *const at = find_action(&made, "consumers", before, before == ACTION_MAP ? 1 : 0);
+    if (!fences) return made;
+    Action *const moved = NEW(made.arena, Action);
+    *moved = *at;
+    *at = (Action){ .kind = ACTION_FENCE_ASYNC, .next = moved };
+    return made;
+}
+
+// What threads load a copy overwrites behind a fence.
+static void loads_are_not_fenced(void **state)
+{
+    (void)state;
+    expect_right(make_loaded(ACTION_RELEASE, true));
+    expect_fault(make_loaded(ACTION_RELEASE, false), FAULT_PROXY, "'a' is loaded by threads of consumers", "producer");
+    expect_fault(make_loaded(ACTION_MAP, true), FAULT_PROXY, "'a' is loaded by threads of consumers", "producer");
+    Made made = make_loaded(ACTION_RELEASE, true); // behind the arrival
+    delay_action(&made, "consumers", ACTION_FENCE_ASYNC, 0);
+    expect_fault(made, FAULT_PROXY, "'a' is loaded by threads of consumers", "producer");
+}
+
 static void stores_are_not_waited_for(void **state)
 {
     (void)state;
@@ -490,6 +519,7 @@ int main(void)
         cmocka_unit_test(counts_differ),
         cmocka_unit_test(trip_counts_differ),
         cmocka_unit_test(fences_are_missing),
+        cmocka_unit_test(loads_are_not_fenced),
         cmocka_unit_test(stores_are_not_waited_for),
         cmocka_unit_test(readers_may_fence),
         cmocka_unit_test(products_in_flight_are_touched),

@@ -56,7 +56,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     const int words = p->k / 4 * p->row_blocks;
     if (search->words + words > search->most) return false;
     search->words += words;
-    p->preloads = true;
+    p->preloads = tile->ring->is_loaded = true;
     return false;
 }
 

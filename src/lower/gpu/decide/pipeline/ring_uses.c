@@ -15,7 +15,7 @@ typedef struct ReadScan {
     Lowering *lo;
     const Ring *ring;
     const TileOp *op;
-    bool other;
+    bool other, loads;
 } ReadScan;
 
 // Within a loop, which may have no step, a product keeps no warp together; the metadata of a sparse operand lanes read.
@@ -29,7 +29,9 @@ static void scan_read(const TileUse *use, void *context)
     ReadScan *const scan = context;
     const TileInfo *const tile = tile_info(scan->lo, buffer_root(use->buffer));
     if (!tile || tile->ring != scan->ring) return;
-    scan->other |= !is_held_product(scan->lo, scan->op, scan->ring) || use->buffer == scan->op->matmul.meta;
+    const bool is_meta = scan->op->kind == T_MATMUL && use->buffer == scan->op->matmul.meta;
+    scan->other |= !is_held_product(scan->lo, scan->op, scan->ring) || is_meta;
+    scan->loads |= !is_wgmma(scan->lo, scan->op) || is_meta;
 }
 
 static bool scan_op(Lowering *lo, TileOp *op, void *context)
@@ -40,7 +42,7 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-// after: is_product_only is right
+// after: is_product_only and is_loaded are right
 void find_product_only(Lowering *lo)
 {
     for (int i = 0; i < lo->rings.count; i++) {
@@ -48,6 +50,7 @@ void find_product_only(Lowering *lo)
         ReadScan scan = { .lo = lo, .ring = ring };
         each_op(lo, lo->kernel->body, scan_op, &scan);
         ring->is_product_only = !scan.other;
+        ring->is_loaded = scan.loads;
     }
 }
 
@@ -87,9 +90,11 @@ void advance_ring_states(Lowering *lo, TileOp *block, int stage)
 }
 
 // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
-// the products that would hold them together stand in a loop or under a condition.
+// the products that would hold them together stand in a loop or under a condition. ptxas lets the arrival overtake loads,
+// and a box of zeros lands within their latency: a fence stands between.
 void decide_release(Lowering *lo, const Ring *ring)
 {
+    if (ring->is_loaded && !ring->by_lanes && !ring->is_filled) act_plain(lo, ACTION_FENCE_ASYNC);
     if (!ring->is_product_only || last_use(lo, ring)->kind != T_MATMUL) act_plain(lo, ACTION_WARP_SYNC);
     act_release(lo, ring, SLOT_CURRENT);
 }
