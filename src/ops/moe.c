@@ -379,7 +379,7 @@ static int rows_of_mxfp4_tile(const Call *call, int64_t rows, int64_t experts)
 {
     const int64_t each = experts ? (rows + experts - 1) / experts : rows;
     if (ops_on_cpu(call->ops)) return rows_of_tile(call, rows, experts);
-    return each <= 10 ? 16 : each <= 20 ? 32 : each <= 48 ? 64 : 128;
+    return each <= 10 ? 16 : each <= 48 ? 64 : 128;
 }
 
 enum { MXFP4_CODES = 1, MXFP4_SCALES, MXFP4_OFFSETS };

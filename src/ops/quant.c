@@ -14,8 +14,7 @@ enum {
     SMALL_TILES_ROWS = 16,
     PARTS_MOST = 16, // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
-    TILE_ROWS = 128,         // also of weights, as the left operand, and the columns of a step
-    LARGE_WEIGHTS = 1 << 25, // that one row is multiplied with as many are
+    TILE_ROWS = 128, // also of weights, as the left operand, and the columns of a step
     LARGE_TILE_ROWS = 256,
 };
 
@@ -261,9 +260,11 @@ typedef struct LeftTile {
     double step;
 } LeftTile;
 
-enum { LEFT_TILES = 4 };
-static const LeftTile group_tiles[LEFT_TILES] = { { 16, 0.55 }, { 64, 0.77 }, { 128, 1.0 }, { 256, 1.48 } };
-static const LeftTile byte_tiles[LEFT_TILES] = { { 16, 0.58 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 } };
+enum { LEFT_TILES = 5 };
+static const LeftTile group_tiles[LEFT_TILES] = {
+    { 16, 0.55 }, { 32, 0.58 }, { 64, 0.85 }, { 128, 1.0 }, { 256, 1.48 }
+};
+static const LeftTile byte_tiles[LEFT_TILES] = { { 16, 0.58 }, { 32, 0.6 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 } };
 static const double JOIN_TIME = 4, JOIN_BYTES = 3e6; // of a launch more; that are read in a microsecond
 
 static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t blocks, int parts, int processors)
@@ -290,13 +291,6 @@ static Tiling choose_left(const Call *call, const LeftTile *tiles, int64_t m, in
     return least;
 }
 
-// Rows that are multiplied one by one although tiles could be: one of few weights, and one by codes that tiles are slow with.
-static int rows_before_left(const kiln_quantised_gemm_args *g, const Format *f, int64_t n, int64_t k)
-{
-    if (f->code == KILN_E2M1) return 0;
-    return g->format == KILN_QUANT_NF4 || f->code == KILN_I8 || (double)n * (double)k < LARGE_WEIGHTS ? 1 : 0;
-}
-
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
@@ -304,7 +298,7 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
-    if (m <= (ops_on_cpu(call->ops) ? FEW_ROWS : is_left ? rows_before_left(g, f, n, k) : GEMV_ROWS)) {
+    if (m <= (ops_on_cpu(call->ops) ? FEW_ROWS : !is_left ? GEMV_ROWS : f->code == KILN_E2M1 ? 0 : 1)) {
         retype(call, A, g->a->type, chunk);
         retype(call, CODES, f->code, chunk);
         return call_kernel(call, "quant/weights.tile", "quant_gemv",
