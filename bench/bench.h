@@ -45,7 +45,6 @@ typedef struct Machine {
 
 bool machine_open(Machine *machine, kiln_device *device); // false: kiln_error_message()
 void machine_close(Machine *machine);
-bool machine_flush(Machine *machine); // CUDA: overwrites more than the L2 holds; queued only
 // Times `run(context)`, which queues or does something: on a GPU `runs` times from cold caches, on the CPU at least
 // `runs` times and for about `seconds`.
 bool machine_time(Machine *machine, bool (*run)(void *context), void *context, int runs, double seconds, Times *times);
@@ -74,15 +73,15 @@ typedef enum {
 
 typedef struct Row {
     const char *name, *file, *kernel, *values; // without a file an operator: a family of sweep.h, and its shape
-    double target; // 0: none set
-    Goal goal;     // what the target is of
+    double target;                             // 0: none set
+    Goal goal;                                 // what the target is of
     BaselineKind baseline;
     const char *other; // BASELINE_ROW
     int64_t mean;      // latent attention: keys of a request (latent.c); 0: as many as its pages hold
 } Row;
 
 enum { OPERATOR_ROWS_MAX = 128 };
-const Row *bench_rows(bool is_cpu, int *n); // kernels (rows.c), then operators
+const Row *bench_rows(bool is_cpu, int *n);    // kernels (rows.c), then operators
 const Row *operator_rows(bool is_cpu, int *n); // sweep_rows.c
 
 // ---- one kernel at full size

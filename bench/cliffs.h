@@ -24,16 +24,16 @@ const CliffRow *cliff_rows(int *n);
 // One way to write a row's kernel.
 typedef struct Variant {
     const CliffRow *row;
-    int original;         // its row's first variant
-    const char *name;     // the rewriting; "original"
-    const char *what;     // where, and what was done
-    const char *text;     // the whole source, with the check
+    int original;     // its row's first variant
+    const char *name; // the rewriting; "original"
+    const char *what; // where, and what was done
+    const char *text; // the whole source, with the check
     kiln_program *program;
     CaseBuild build;
     const CheckCase *small, *large;
-    kiln_kernel *plain;   // plan and source alone
-    bool same_code;       // as the original's
-    const char *wrong;    // what was wrong with its results; NULL
+    kiln_kernel *plain;               // plan and source alone
+    bool same_code;                   // as the original's
+    const char *wrong;                // what was wrong with its results; NULL
     double seconds, original_seconds; // 0: not timed
 } Variant;
 typedef VEC(Variant) Variants;
@@ -48,10 +48,9 @@ typedef struct CliffOptions {
 
 // What the code of a variant has otherwise than the original's, in words; "" if it has nothing worse.
 const char *compare_code(Arena *arena, const Variant *original, const Variant *variant);
-bool has_same_source(Arena *arena, const kiln_kernel *a, const kiln_kernel *b); // but for names
-void print_code_difference(Arena *arena, const Variant *original, const Variant *variant); // line by line
+bool has_same_source(Arena *arena, const kiln_kernel *a, const kiln_kernel *b);                     // but for names
 void report_row(Arena *arena, const CliffOptions *options, const Variants *variants, int original); // once it is timed
-int report_variants(Arena *arena, const CliffOptions *options, Variants *variants);       // the exit status
+int report_variants(Arena *arena, const CliffOptions *options, Variants *variants);                 // the exit status
 
 int bench_cliffs(Arena *arena, CliffOptions *options);
 

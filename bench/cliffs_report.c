@@ -157,7 +157,8 @@ static void print_missing(Arena *arena, const char *text, const char *other, cha
     }
 }
 
-void print_code_difference(Arena *arena, const Variant *original, const Variant *variant)
+// Line by line.
+static void print_code_difference(Arena *arena, const Variant *original, const Variant *variant)
 {
     const kiln_kernel *const a = original->build.kernel, *const b = variant->build.kernel;
     for (int i = 0; a && b && i < steps_of(a) && i < steps_of(b); i++) {
@@ -223,7 +224,8 @@ static const Variant **sorted_variants(Arena *arena, const Variants *all, int or
     const Variant **const sorted = NEW_ARRAY(arena, const Variant *, all->count + 1);
     *n = 0;
     for (int i = 0; i < all->count; i++)
-        if (all->items[i].original != i && (original < 0 || all->items[i].original == original)) sorted[(*n)++] = &all->items[i];
+        if (all->items[i].original != i && (original < 0 || all->items[i].original == original))
+            sorted[(*n)++] = &all->items[i];
     qsort(sorted, (size_t)*n, sizeof *sorted, by_ratio);
     return sorted;
 }
@@ -236,8 +238,8 @@ static void print_row(Arena *arena, const Variants *all, int original)
     for (int i = 0; i < n; i++) count_variant(arena, o, sorted[i], &t);
     printf("| %s | %d | %d | %d | %d | %d |", o->row->name, t.variants, t.same, t.worse, t.refused, t.wrong);
     if (o->seconds > 0 && n)
-        printf(" %.1f | %.2f | %.2f | %s: %s |", 1e6 * o->seconds, median_of(sorted, n), ratio_of(sorted[0]), sorted[0]->name,
-               sorted[0]->what);
+        printf(" %.1f | %.2f | %.2f | %s: %s |", 1e6 * o->seconds, median_of(sorted, n), ratio_of(sorted[0]),
+               sorted[0]->name, sorted[0]->what);
     printf("\n");
 }
 
@@ -271,11 +273,13 @@ int report_variants(Arena *arena, const CliffOptions *options, Variants *variant
         failed += has_problem(&variants->items[i]);
     }
     for (int i = 0; i < n; i++) count_variant(arena, &variants->items[sorted[i]->original], sorted[i], &t);
-    printf("\n| kernel | variants | same code | worse code | refused | wrong |%s\n| --- | --- | --- | --- | --- | --- |%s\n",
-           timed ? " us | median | worst | which |" : "", timed ? " --- | --- | --- | --- |" : "");
+    printf(
+        "\n| kernel | variants | same code | worse code | refused | wrong |%s\n| --- | --- | --- | --- | --- | --- |%s\n",
+        timed ? " us | median | worst | which |" : "", timed ? " --- | --- | --- | --- |" : "");
     for (int i = 0; i < variants->count; i++)
         if (variants->items[i].original == i) print_row(arena, variants, i);
-    if (timed && n) printf("\nmedian %.3f, worst %.2f, above 1.5: %d\n", median_of(sorted, n), ratio_of(sorted[0]), t.slow);
+    if (timed && n)
+        printf("\nmedian %.3f, worst %.2f, above 1.5: %d\n", median_of(sorted, n), ratio_of(sorted[0]), t.slow);
     printf("\n%d passed, %d failed, 0 skipped\n", n - t.wrong, t.wrong + failed);
     return t.wrong || failed ? EXIT_FAILED : EXIT_OK;
 }

@@ -81,7 +81,8 @@ static bool in_context(Machine *machine, int error)
     return error == 0;
 }
 
-bool machine_flush(Machine *machine)
+// CUDA: overwrites more than the L2 holds; queued only.
+static bool machine_flush(Machine *machine)
 {
     MemsetAsync *set;
     static unsigned value;

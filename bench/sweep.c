@@ -51,12 +51,6 @@ static const SweepFamily *const families[] = {
     &sweep_vertical_slash,
 };
 
-const SweepFamily *const *sweep_families(int *n)
-{
-    *n = COUNT(families);
-    return families;
-}
-
 const SweepFamily *find_sweep_family(const char *name)
 {
     for (int i = 0; i < COUNT(families); i++)
@@ -73,7 +67,8 @@ static double quantile(const double *sorted, int n, double q)
     return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[i];
 }
 
-Distribution distribution_of(double *ratios, int n)
+// Sorts them; tenth and median between two by linear interpolation.
+static Distribution distribution_of(double *ratios, int n)
 {
     Distribution d = { .n = n };
     double logs = 0;

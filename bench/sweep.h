@@ -143,7 +143,6 @@ extern const SweepFamily sweep_gemm, sweep_attention, sweep_backward, sweep_deco
     sweep_recurrent, sweep_step, sweep_gradients, sweep_nsa, sweep_nsa_whole, sweep_nsa_gradients, sweep_sparse,
     sweep_sparse_decode, sweep_seer, sweep_vertical_slash, sweep_mla_contiguous, sweep_indexed, sweep_select,
     sweep_conv, sweep_short_conv, sweep_gemm_types, sweep_grouped_mxfp4, sweep_grouped_weights, sweep_route;
-const SweepFamily *const *sweep_families(int *n);
 const SweepFamily *find_sweep_family(const char *name); // NULL: there is none
 
 // ---- one measured shape
@@ -165,7 +164,6 @@ typedef struct Distribution {
     int n, below;                      // ratios, and those below 0.9
     double least, tenth, median, mean; // mean: geometric
 } Distribution;
-Distribution distribution_of(double *ratios, int n); // sorts them; tenth and median between two by linear interpolation
 
 // ---- commands
 

@@ -6,20 +6,7 @@
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
 # What a run takes depends on the day, which is printed; DAY, a number, stands for another one. ALL=1 takes every case of all.
-#
-#     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs
-#     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of half of the files,
-#                               few of the others
-#     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
-#     on the emulated device    few of half of the kernels; half of the operators' tests and of the language's files
-#     operators, natively       all; of the families that build many kernels those that the emulated device does not take
-#     other forms of C          a third of the kernels with checks, a third as AVX2, a third as portable C, few cases. Kernels that say
-#                               of tensors laid out otherwise what others say are taken with checks alone
-#     the language's cases      natively; and on one day as portable C and with checks on the emulated device, on the next as AVX2
-#                               and with checks on the CPU. Also on one day only: its lists for GPUs, the prelude's tests for other
-#                               instruction sets, the emulated device's instructions; on the other the documents' calls, conversions on
-#                               that device, what it finds wrong
-#     ASan's kernels            few of half of them
+# scripts/turns.sh says what takes turns; tests/tools/turns_test.sh, that each has its day.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
@@ -38,38 +25,14 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-if [ "$1" != --command ]; then of_avx2=kernels of_portable=kernels quick= whole=kernels brief= compiled= emulated=kernels sanitized=kernels of_check=kernels; fi
-if [ "$1" != --command ]; then language_90=tests/language/run brief_90= language_80=tests/language/run; fi
-if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
-    quick=yes
-    day=${DAY:-$(($(date +%s) / 86400))}
-    half=$((day % 2)) third=$((day % 3)) fifth=$((day % 5))
-    every() { awk -v of="$1" -v at="$2" 'NR % of == at % of'; }     # every OF AT: those lines of a list
-    others_than() { awk -v of="$1" -v at="$2" 'NR % of != at % of'; }
-    kernels=$(find kernels -name '*.tile' | sort)
-    whole=$(echo "$kernels" | every 5 $fifth)
-    brief=$(echo "$kernels" | others_than 5 $fifth)
-    compiled=$(echo "$brief" | every 3 $third)
-    sanitized=$(echo "$kernels" | every 2 $half)
-    emulated=$(echo "$kernels" | every 2 $half)
-    others=$(echo "$kernels" | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$')
-    of_check=$(echo "$kernels" | every 3 $third)
-    of_avx2=$(echo "$others" | every 3 $((third + 1)))
-    of_portable=$(echo "$others" | every 3 $((third + 2)))
-    rests='language_run_portable|emulated_language_check|emulated_language_run_1|language_run_gpu_files|prelude_every_isa|gpu_instructions'
-    [ "$half" = 0 ] || rests='language_run_avx2|language_run_check|emulated_language_run_0|emulated_language_conversions_test|docs_calls|gpu_emulator_faults'
-    tests=$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p')
-    emulated_rests=$(echo "$tests" | grep '^emulated_ops_' | others_than 2 $half)
-    # On the CPU, of the operators' families that build many kernels: those that the emulated device does not take today.
-    large='gdn_backward|kda|recurrent|recurrent_backward|nsa|sparse|attention_sink|deepseek|mla_contiguous|moe|quant|strided'
-    cpu_rests=$(echo "$tests" | grep -E "^ops_($large)_test\$" | while read -r test; do
-        echo "$emulated_rests" | grep -qx "emulated_$test" || echo "$test"; done)
-    rests="^($rests$(printf '|%s' $emulated_rests $cpu_rests))\$"
-    cpu_rests=$(printf '|%s' $cpu_rests)
-    language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
-    language_90=$(echo "$language" | every 2 $half)
-    brief_90=$(echo "$language" | others_than 2 $half)
-    language_80=$(echo "$language" | every 3 $third)
+if [ "$1" != --command ]; then
+    # shellcheck source=scripts/turns.sh
+    . scripts/turns.sh
+    if [ -n "${ALL:-}" ]; then take_all
+    else
+        quick=yes day=${DAY:-$(($(date +%s) / 86400))}
+        take_turns "$day" "$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p')"
+    fi
 fi
 [ "$1" = --command ] || { rm -rf "$logs" "$build/test-cache"; mkdir -p "$logs"; }
 export KILN_CACHE="$build/test-cache" NO_COLOR=1
@@ -241,7 +204,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 
 # ---- this build
 
-test_programs() { part programs run_ctest "$build" ${half:+-E "$rests"}; }
+test_programs() { part programs run_ctest "$build" ${rests:+-E "$rests"}; }
 test_native()   { part kernels-native in_turns "" "$brief"; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }
@@ -329,8 +292,10 @@ can_fuzz() {
 build_with() { # build_with FOLDER COMPILER SANITIZERS CMAKE-OPTION...
     folder=$1 compiler=$2 sanitizers=$3
     shift 3
+    linker=
+    can_compile "$compiler" -fuse-ld=lld && linker=-fuse-ld=lld    # half the time of the usual one for a hundred large programs
     CC=$compiler sh scripts/build.sh "$folder" "$jobs" -DCMAKE_BUILD_TYPE=Sanitize -DKILN_SANITIZE="$sanitizers" \
-        -DKILN_WERROR="$(strict "$compiler")" "$@"
+        -DKILN_WERROR="$(strict "$compiler")" -DCMAKE_EXE_LINKER_FLAGS="$linker" "$@"
 }
 
 fuzz() { # fuzz TARGET FOLDER...: searches for FUZZ_SECONDS; inputs it finds are kept beside the logs
@@ -374,7 +339,7 @@ has_built() {
 
 # The prelude's tests for every instruction set are the same programs as in this build; libFuzzer replays all seeds itself.
 test_asan() {
-    without="every_isa|docs|run_avx2|run_portable${cpu_rests:-}"
+    without="every_isa|docs|run_avx2|run_portable${rests_asan:+|$rests_asan}"
     [ $fuzzer = yes ] && without="$without|front_end_fuzz|launch_fuzz"
     has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E "$without"
 }
@@ -407,12 +372,13 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build cpu_rests of_check of_avx2 of_portable quick whole brief compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build rests rests_asan PYTHON_WITHOUT of_check of_avx2 of_portable quick whole brief compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
 [ -n "$quick" ] && echo "day $day (DAY=$day repeats it); every case, natively and for Hopper:" $whole "(few of the others); emulated:" $emulated \
     "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of the others), as generic code:" $language_80 \
-    "(none of the others); few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable "(ALL=1 takes all)"
+    "(none of the others); few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable \
+    "left to other days:" "$rests" "python's $PYTHON_WITHOUT" "with ASan:" "$rests_asan" "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'

@@ -3,7 +3,7 @@
 """Runs the package's tests in the source tree, or against an installed package. Prints each skipped case with its reason, and a
 line of counts last.
 
-usage: run.py [--installed] [NAME...]       NAME: a test file, class or case: test_ops, test_ops.Gemm
+usage: run.py [--installed] [--without=FILE] [NAME...]       NAME: a test file, class or case: test_ops, test_ops.Gemm
 """
 import collections
 import os
@@ -22,7 +22,14 @@ def main(arguments):
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"        # nor do those that tests start
     loader = unittest.TestLoader()
-    suite = loader.loadTestsFromNames(arguments) if arguments else loader.discover(HERE)
+    without = [a.partition("=")[2] for a in arguments if a.startswith("--without=")]
+    arguments = [a for a in arguments if not a.startswith("--without=")]
+    for name in without:
+        if not os.path.exists(os.path.join(HERE, name + ".py")):
+            sys.exit("run.py: --without: there is no %s.py" % name)
+        print("skipped: %s: as --without asks" % name)
+    files = sorted(f[:-3] for f in os.listdir(HERE) if f.startswith("test_") and f.endswith(".py") and f[:-3] not in without)
+    suite = loader.loadTestsFromNames(arguments or files)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2 if arguments else 1).run(suite)
     reasons = collections.Counter((test.id().rpartition(".")[0], reason) for test, reason in result.skipped)
     for (where, reason), n in reasons.items():

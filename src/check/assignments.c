@@ -5,7 +5,7 @@
 
 // ---- operators of updates
 
-bool update_op(Operator op, UpdateOp *update)
+static bool update_op(Operator op, UpdateOp *update)
 {
     switch ((int)op) {
     case OP_ADD: *update = UPDATE_ADD; return true;
@@ -29,7 +29,7 @@ static bool reduces_with(Operator op)
     return op == OP_ADD || op == OP_MUL || op == OP_MIN || op == OP_MAX || op == OP_OR || op == OP_AND || op == OP_XOR;
 }
 
-bool atomic_op(Operator op, AtomicOp *atomic)
+static bool atomic_op(Operator op, AtomicOp *atomic)
 {
     switch ((int)op) {
     case OP_ADD: *atomic = ATOMIC_ADD; return true;

@@ -226,7 +226,6 @@ bool check_error(Checker *cx, Span span, const char *format, ...) __attribute__(
 void check_note(Checker *cx, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void check_help(Checker *cx, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *show_expr(Checker *cx, const Expr *x);          // as text
-const char *show_shape(Checker *cx, const Region *region);  // [128][64]
 const char *show_buffer(Checker *cx, const Buffer *buffer); // shared bf16[128][64]
 const char *show_region(Checker *cx, const Region *region); // bf16[128][64]
 const char *show_value(Checker *cx, const Value *value);    // what it is: "a type", "f32", "bf16[128][64]"
@@ -352,8 +351,6 @@ void assign_to(Checker *cx, Place place, Operator op, const Ex *value, Span span
 void check_cumsum(Checker *cx, const Ex *call);
 bool is_product(Checker *cx, const Ex *ex);
 void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool accumulate);
-bool update_op(Operator op, UpdateOp *update);
-bool atomic_op(Operator op, AtomicOp *atomic);
 bool is_atomic_target(Checker *cx, const Place *place, AtomicOp op); // reports
 
 // ---- forall (forall.c)

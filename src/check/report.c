@@ -55,7 +55,8 @@ const char *show_expr(Checker *cx, const Expr *x)
     return shown;
 }
 
-const char *show_shape(Checker *cx, const Region *region)
+// As in [128][64].
+static const char *show_shape(Checker *cx, const Region *region)
 {
     Text text = { .arena = cx->arena };
     for (int d = 0; d < region->buffer->rank; d++)

@@ -14,7 +14,8 @@ static const char *const atomic_names[] = {
     [ATOMIC_CAS] = "atomic_cas",
 };
 
-void float_print(Text *out, DType type, double value)
+// As a .tile literal, read back exactly.
+static void float_print(Text *out, DType type, double value)
 {
     if (isnan(value)) {
         text_print(out, "NAN");

@@ -18,6 +18,5 @@ void names_print_buffer(Text *out, const Names *names, const Buffer *buffer);
 void expr_print_named(Text *out, const Names *names, const Expr *x);
 void tile_print_head(Text *out, const Names *names, const TileOp *op); // its line, without its bodies
 void tile_print_region(Text *out, const Names *names, const Region *region);
-void float_print(Text *out, DType type, double value); // as a .tile literal, read back exactly
 
 #endif

@@ -114,12 +114,10 @@ kiln_status steps_read(Reader *r, kiln_kernel *kernel, ReadStepKernel *read_kern
 void store_int(Text *out, int64_t value);
 void store_bytes(Text *out, const char *bytes, size_t n);
 void store_text(Text *out, const char *text);
-void store_code(Text *out, PlanCode code);
 int64_t read_int(Reader *r);
 int read_count(Reader *r, int most);
 const char *read_bytes(Reader *r, size_t *n);
 const char *read_text(Reader *r, Arena *arena);
-PlanCode read_code(Reader *r);
 
 // ---- what the cache keeps of a kernel (store.c)
 // A text that kernel_restore turns back into a kernel whose code is in the cache; the arena is the text's.

@@ -69,7 +69,6 @@ static kiln_status take_steps(kiln_kernel *kernel, const kiln_code *code)
 static kiln_status take_cubin(kiln_kernel *kernel, const kiln_code *code)
 {
     kernel->arch = kernel->plan->arch;
-    kernel->n_cubin = code->cubin_bytes;
     kernel->cubin = memory_alloc(code->cubin_bytes);
     if (!kernel->cubin) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     memcpy(kernel->cubin, code->cubin, code->cubin_bytes);

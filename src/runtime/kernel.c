@@ -29,7 +29,6 @@ static kiln_status take_cubin(kiln_kernel *kernel, const BuiltCode *code)
 {
     const CudaResources *const r = &code->resources;
     kernel->cubin = code->image;
-    kernel->n_cubin = code->n_image;
     kernel->report =
         (struct CudaReport){ r->registers,           r->stack_bytes,      r->spill_store_bytes + r->spill_load_bytes,
                              r->static_shared_bytes, r->serialised_wgmma, r->known };

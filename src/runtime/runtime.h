@@ -137,7 +137,6 @@ struct kiln_kernel {
     struct CpuTimes *times; // of the launches to come, for `kiln profile`; NULL: they are not noted
     // CUDA
     char *cubin;
-    size_t n_cubin;
     void *module, *function, *map_cache;
     int clusters; // that run at once; 0: the kernel has none
     void *trace;  // plan->traces: memory of the device, as plan/trace.h lays it out (trace.c)

@@ -15,7 +15,7 @@ void store_bytes(Text *out, const char *bytes, size_t n)
 }
 
 void store_text(Text *out, const char *text) { store_bytes(out, text ? text : "", text ? strlen(text) : 0); }
-void store_code(Text *out, PlanCode code)
+static void store_code(Text *out, PlanCode code)
 {
     store_int(out, code.start);
     store_int(out, code.length);
@@ -83,7 +83,7 @@ const char *read_text(Reader *r, Arena *arena)
     return arena_copy_text(arena, bytes, n);
 }
 
-PlanCode read_code(Reader *r)
+static PlanCode read_code(Reader *r)
 {
     const int start = (int)read_int(r);
     return (PlanCode){ start, (int)read_int(r) };

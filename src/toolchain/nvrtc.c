@@ -360,7 +360,7 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
     return status;
 }
 
-kiln_status nvrtc_hash(Hash *hash, CudaArch arch)
+static kiln_status nvrtc_hash(Hash *hash, CudaArch arch)
 {
     const kiln_status status = need_nvrtc();
     if (status) return status;

@@ -117,7 +117,6 @@ typedef struct CudaArch {
     char name[16];
 } CudaArch; // "sm_90a"
 CudaArch cuda_arch(const GpuTarget *gpu, int device_arch);
-kiln_status nvrtc_hash(Hash *hash, CudaArch arch);
 // `cubin`: memory_alloc'ed. `resources` may be NULL.
 kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME], char **cubin,
                         size_t *n, CudaResources *resources);

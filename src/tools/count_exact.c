@@ -90,11 +90,6 @@ static void need_element(Search *s, const Buffer *buffer, Expr *const *subs)
 
 static bool is_tensor(Buffer *buffer) { return buffer_root(buffer)->kind == BUFFER_TENSOR; }
 
-typedef struct Loads {
-    const Expr *in;
-    bool missing;
-} Loads;
-
 static bool is_load_like(const Expr *x, void *context) { return x->kind == E_LOAD && expr_equal(x, context); }
 
 static bool lacks_load(const Expr *x, void *context)

@@ -33,8 +33,6 @@ typedef struct Timeline {
     int cut;                     // tracks whose later steps were left out, as was asked for
 } Timeline;
 
-bool span_is_wait(const TimeSpan *span);
-
 // ---- trace_read.c: the record of a traced kernel
 
 // A copy of the schedule's events, which end with a compilation.

@@ -25,7 +25,7 @@ typedef struct Table {
     VEC(double) lengths; // of the steps at hand
 } Table;
 
-bool span_is_wait(const TimeSpan *span)
+static bool span_is_wait(const TimeSpan *span)
 {
     static const char *const others[] = { "role", "tile", "step", "thread", "instance" };
     for (int i = 0; i < COUNT(others); i++)

@@ -134,7 +134,7 @@ int parse_options(const Usage *usage, int argc, char **argv, int *n)
 
 // ---- printing
 
-bool is_terminal(FILE *file)
+static bool is_terminal(FILE *file)
 {
     const char *const term = getenv("TERM");
     return isatty(fileno(file)) && !(term && strcmp(term, "dumb") == 0);

@@ -64,7 +64,6 @@ int parse_options(const Usage *usage, int argc, char **argv, int *n);
 int read_number(const char *option, const char *text, int64_t *value);
 
 // ---- printing
-bool is_terminal(FILE *file);
 const char *paint(FILE *file, const char *ansi); // the escape sequence on terminals, else ""
 #define RED "\033[1;31m"
 #define GREEN "\033[32m"
@@ -93,7 +92,7 @@ int compare_doubles(const void *a, const void *b); // for qsort
 // "FILE [KERNEL] [NAME=VALUE...]" and the options that choose a target, as a request for the builder.
 typedef struct TargetOptions {
     const char *device, *isa;
-    int64_t arch; // without a device: compile only
+    int64_t arch;      // without a device: compile only
     bool check, trace; // trace: CUDA code that records when it waits
     Folders folders;
     const char *tuned, *tuned_for; // TUNED_OPTIONS

@@ -54,8 +54,7 @@ TileOp *map_of(const Lowering *lo, const TileOp *op); // the same, once as_map()
 TileOp *as_map(Lowering *lo, TileOp *op);             // a copy, fill or tile atomic as a forall; a forall as it is
 LoopIndex new_index(const Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
-bool full_extent(const LoopIndex *index, int64_t *extent);           // 0 .. extent, constant
-int loop_index_of(const LoopIndex *indices, int n, const Expr *sub); // -1: no plain index
+bool full_extent(const LoopIndex *index, int64_t *extent); // 0 .. extent, constant
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
 // Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of

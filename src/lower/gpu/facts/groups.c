@@ -31,7 +31,8 @@ FragmentGroups fragment_groups(Lowering *lo, TileOp *op)
     return found;
 }
 
-bool uses_fragments(Lowering *lo, TileOp *op) { return fragment_groups(lo, op).fragments; }
+// Of fragments in registers.
+static bool uses_fragments(Lowering *lo, TileOp *op) { return fragment_groups(lo, op).fragments; }
 
 uint32_t op_groups(Lowering *lo, TileOp *op)
 {

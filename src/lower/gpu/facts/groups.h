@@ -16,8 +16,7 @@ typedef struct FragmentGroups {
 uint32_t all_groups(const Lowering *lo);
 bool is_single(uint32_t groups);
 FragmentGroups fragment_groups(Lowering *lo, TileOp *op);
-bool uses_fragments(Lowering *lo, TileOp *op); // in registers
-uint32_t op_groups(Lowering *lo, TileOp *op);  // that run it; all, if nothing is placed
+uint32_t op_groups(Lowering *lo, TileOp *op); // that run it; all, if nothing is placed
 Partition map_partition(Lowering *lo, TileOp *map);
 uint32_t light_groups(Lowering *lo); // that compute no products
 

@@ -91,7 +91,8 @@ bool full_extent(const LoopIndex *index, int64_t *extent)
 
 // ---- subscripts
 
-int loop_index_of(const LoopIndex *indices, int n, const Expr *sub)
+// -1: no plain index.
+static int loop_index_of(const LoopIndex *indices, int n, const Expr *sub)
 {
     if (sub->kind == E_VAR)
         for (int i = 0; i < n; i++)

@@ -15,6 +15,13 @@ typedef struct ElementOperand {
     Expr *value;     // of Tile IR
 } ElementOperand;
 
+// How ldmatrix brings 16 lines by 32 bytes of an operand's contraction from shared memory.
+typedef struct OperandLoad {
+    bool is_across;   // a row of the tile is one place along the contraction: matrices are transposed
+    const char *sort; // of bytes across, whose lines come in pairs: what takes these apart; else NULL
+    Layout lanes;     // row and column, from the first on, of which each lane gives the address
+} OperandLoad;
+
 // How one `@` is computed.
 struct Product {
     ProductKind kind;
@@ -31,15 +38,16 @@ struct Product {
     int step_k;                 // of one instruction; of the kept elements, where the left operand is sparse
     bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)
     ElementOperand left_elements, right_elements;
-    bool anywhere;              // an operand's slice begins where ldmatrix can read it and wgmma cannot
-    bool preloads;              // the left operand is loaded before the loop around
-    bool is_preloaded;          // while deciding: it is loaded
-    bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
-    RegisterTile rectangle;     // of each thread, by multiply-adds
-    bool keeps_rows;            // there: other products' results share row statistics with it
-    bool fell_back;             // to a loop nest, because of how its result is used
-    const char *why_not;        // tensor cores, for explain
-    const char *why_loop;       // why not even multiply-adds in registers
+    OperandLoad left_load, right_load; // where neither registers nor single elements are read
+    bool anywhere;                     // an operand's slice begins where ldmatrix can read it and wgmma cannot
+    bool preloads;                     // the left operand is loaded before the loop around
+    bool is_preloaded;                 // while deciding: it is loaded
+    bool starts_tile;       // in place of the zeros before its loop, the first step overwrites the accumulator
+    RegisterTile rectangle; // of each thread, by multiply-adds
+    bool keeps_rows;        // there: other products' results share row statistics with it
+    bool fell_back;         // to a loop nest, because of how its result is used
+    const char *why_not;    // tensor cores, for explain
+    const char *why_loop;   // why not even multiply-adds in registers
 };
 
 // ---- fma.c: deciding
@@ -49,6 +57,9 @@ bool finish_fma(Lowering *lo, Product *p);
 // ---- element_operands.c: deciding; operands that are read element by element, for mma.sync
 const char *check_elements(Lowering *lo, const Product *p, const Operand *x); // NULL: can be done
 void finish_elements(Lowering *lo, Product *p);
+
+// ---- operand_loads.c: deciding
+OperandLoad plan_operand_load(Lowering *lo, const Operand *x, bool is_left);
 
 // ---- sparse.c: deciding; 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it

@@ -77,8 +77,6 @@ void schedule_otherwise(ScheduleBuilder *builder)
     open->end = &open->action->otherwise;
 }
 
-Action *schedule_innermost(ScheduleBuilder *builder) { return innermost(builder)->action; }
-
 void schedule_close(ScheduleBuilder *builder)
 {
     assert(builder->open.count > 1 && "a role's body is closed by schedule_end_role");

@@ -28,8 +28,7 @@ void schedule_end_role(ScheduleBuilder *builder);
 Action *schedule_add(ScheduleBuilder *builder, Action action);  // one without a body
 Action *schedule_open(ScheduleBuilder *builder, Action action); // what follows is its body,
 void schedule_otherwise(ScheduleBuilder *builder);              // from here on the other arm of an ACTION_IF,
-Action *schedule_innermost(ScheduleBuilder *builder); // the open action that holds what follows; NULL: the role
-void schedule_close(ScheduleBuilder *builder);        // up to here
+void schedule_close(ScheduleBuilder *builder);                  // up to here
 void schedule_access(Schedule *schedule, Action *action, TileAccess access);
 
 #endif

@@ -8,7 +8,6 @@
 typedef struct Target {
     struct Target *outer;
     bool is_grid;
-    int loop_step;    // the STEP_LOOP: break goes behind it
     VEC(int) to_next; // gotos that lead to the STEP_NEXT
     VEC(int) to_end;
 } Target;
@@ -67,7 +66,7 @@ static int loop_number(Maker *maker, const void *source)
 
 static int add_step(Maker *maker, StepKind kind, const Action *action, int loop)
 {
-    const ProgramStep step = { kind, action, loop, 0, 0, maker->warps, maker->is_divergent };
+    const ProgramStep step = { kind, action, loop, 0, 0, maker->warps, maker->is_divergent, false };
     VEC_PUSH(maker->schedule->arena, &maker->program->steps, step);
     return maker->program->steps.count - 1;
 }
@@ -85,7 +84,7 @@ static void make_loop(Maker *maker, const Action *action)
     Target target = { .outer = maker->target, .is_grid = is_grid };
     maker->target = &target;
     maker->outer_loop = loop;
-    const int head = target.loop_step = add_step(maker, STEP_LOOP, action, loop);
+    const int head = add_step(maker, STEP_LOOP, action, loop);
     make_block(maker, action->body);
     const int next = add_step(maker, STEP_NEXT, action, loop), end = next + 1;
     step_at(maker, next)->target = head + 1;
@@ -108,11 +107,56 @@ static void make_jump(Maker *maker, const Action *action)
     } else VEC_PUSH(maker->schedule->arena, &target->to_next, at);
 }
 
+// ---- conditions
+
+static bool may_change(const Expr *x, void *context)
+{
+    (void)context;
+    return x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL ||
+           (x->kind == E_VAR && x->var.var->kind == VAR_LOCAL && x->var.var->assigned);
+}
+
+static ExprOp opposite_of(const Expr *x)
+{
+    const bool is_ordered = !dtype_is_float(x->op.a->type); // NaN is neither below nor at least anything
+    switch ((int)x->op.op) {
+    case X_EQ: return X_NE;
+    case X_NE: return X_EQ;
+    case X_LT: return is_ordered ? X_GE : X_LT;
+    case X_GE: return is_ordered ? X_LT : X_GE;
+    case X_LE: return is_ordered ? X_GT : X_LE;
+    case X_GT: return is_ordered ? X_LE : X_GT;
+    default: return x->op.op;
+    }
+}
+
+static bool are_opposite(const Expr *x, const Expr *y)
+{
+    if (x->kind == E_UNARY && x->op.op == X_NOT) return expr_equal(x->op.a, y);
+    if (y->kind == E_UNARY && y->op.op == X_NOT) return expr_equal(y->op.a, x);
+    return x->kind == E_BINARY && y->kind == E_BINARY && x->op.op != y->op.op && opposite_of(x) == y->op.op &&
+           expr_equal(x->op.a, y->op.a) && expr_equal(x->op.b, y->op.b);
+}
+
+// Whether the condition is the opposite of one that has come before, in any role.
+static bool is_opposite(Maker *maker, const TileOp *source)
+{
+    Programs *const programs = maker->programs;
+    if (!source || source->kind != T_IF || expr_any(source->branch.cond, may_change, NULL)) return false;
+    for (int i = 0; i < programs->conditions.count; i++) {
+        if (expr_equal(programs->conditions.items[i], source->branch.cond)) return false;
+        if (are_opposite(programs->conditions.items[i], source->branch.cond)) return true;
+    }
+    VEC_PUSH(maker->schedule->arena, &programs->conditions, source->branch.cond);
+    return false;
+}
+
 static void make_branch(Maker *maker, const Action *action)
 {
     const bool was_divergent = maker->is_divergent;
     maker->programs->has_branches |= action->branch.source != NULL;
     const int head = add_step(maker, STEP_IF, action, -1);
+    step_at(maker, head)->is_opposite = is_opposite(maker, action->branch.source);
     maker->is_divergent |= !action->branch.is_uniform;
     make_block(maker, action->body);
     const int skip = add_step(maker, STEP_GOTO, NULL, -1);

@@ -154,14 +154,18 @@ static void leave_scope(Agent *agent, const ProgramStep *step)
 }
 
 // The same in all roles for the same steps of the loops around.
-static bool is_true(const Run *run, const Agent *agent, const Action *action)
+static bool holds(const Run *run, const Agent *agent)
 {
-    if (!action->branch.source) return true;
     if (run->pattern < 2) return run->pattern == 0;
     int sum = run->pattern;
     for (int i = 0; i < run->programs.loops.count; i++)
         if (agent->is_inside[i]) sum += agent->step[i];
     return sum % 2 == 0;
+}
+
+static bool is_true(const Run *run, const Agent *agent, const ProgramStep *step)
+{
+    return !step->action->branch.source || holds(run, agent) != step->is_opposite;
 }
 
 // ---- actions
@@ -228,7 +232,7 @@ static bool run_step(Run *run, Agent *agent)
     case STEP_GOTO: leave_loops(run, agent, step); return true;
     case STEP_END: return end_role(run, agent);
     case STEP_IF:
-        agent->pc = is_true(run, agent, step->action) ? agent->pc + 1 : step->target;
+        agent->pc = is_true(run, agent, step) ? agent->pc + 1 : step->target;
         return run_action(run, agent, step);
     case STEP_DO:
         run->budget--;

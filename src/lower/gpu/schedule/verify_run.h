@@ -28,6 +28,7 @@ typedef struct ProgramStep {
     int first;  // of STEP_LEAVE: the step of its STEP_SCOPE
     int warps;  // of the agent that run it: -1: all
     bool is_divergent;
+    bool is_opposite; // of STEP_IF: its condition holds where one before it does not
 } ProgramStep;
 
 typedef struct Program {
@@ -45,7 +46,8 @@ typedef struct SourceLoop {
 typedef struct Programs {
     VEC(SourceLoop) loops;
     VEC(Program *) roles;
-    int *ring_loop; // the source loop at whose steps' end a ring advances; -1: none
+    VEC(const Expr *) conditions; // of scalars that nothing assigns again; of two opposite ones the first
+    int *ring_loop;               // the source loop at whose steps' end a ring advances; -1: none
     bool has_branches;
 } Programs;
 

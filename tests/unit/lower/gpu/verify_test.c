@@ -93,6 +93,38 @@ static void reads_without_a_barrier(void **state)
     expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
 }
 
+// Stores under `x == 0`, a barrier under `x COMPARED 0`.
+static Made make_conditions(ExprOp compared, bool is_assigned)
+{
+    Made made = make_schedule("conditions", 4096);
+    const int m = shared_tile(&made, "m", 0, 4096, 1, NO_RING), r = register_tile(&made, "r", 8);
+    Var *const x = NEW(made.arena, Var, .name = "x", .kind = VAR_LOCAL, .type = DTYPE_I32, .assigned = is_assigned);
+    TileOp *op[2];
+    for (int i = 0; i < 2; i++) {
+        op[i] = NEW(made.arena, TileOp, .kind = T_IF);
+        op[i]->branch.cond =
+            expr_binary(made.arena, i ? compared : X_EQ, expr_var(made.arena, x), expr_int(made.arena, DTYPE_I32, 0));
+    }
+    begin_role(&made, ROLE_OF_CONSUMERS, "consumers", 0, 128, 0);
+    open_if(&made, op[0]);
+    map_tiles(&made, m, NO_TILE);
+    close_body(&made);
+    open_if(&made, op[1]);
+    at_barrier(&made, ACTION_BARRIER_SYNC, 0, 128, BARRIER_ONE);
+    close_body(&made);
+    map_tiles(&made, r, m);
+    end_role(&made);
+    return made;
+}
+
+static void conditions_exclude_each_other(void **state)
+{
+    (void)state;
+    expect_right(make_conditions(X_EQ, false));
+    expect_fault(make_conditions(X_NE, false), FAULT_NOT_VISIBLE, "'m'", "its other threads");
+    expect_right(make_conditions(X_NE, true)); // x may have changed between the two: they may both hold
+}
+
 static void writes_what_others_read(void **state)
 {
     (void)state;
@@ -509,6 +541,7 @@ int main(void)
         cmocka_unit_test(parts_come_before_copies_and_after_others),
         cmocka_unit_test(reads_without_a_wait),
         cmocka_unit_test(reads_without_a_barrier),
+        cmocka_unit_test(conditions_exclude_each_other),
         cmocka_unit_test(writes_what_others_read),
         cmocka_unit_test(warps_are_apart),
         cmocka_unit_test(row_indices_are_early),

@@ -64,7 +64,8 @@ void act_slot_pointers(Lowering *lo, const Ring *ring)
 
 void act_wait(Lowering *lo, const Ring *ring) { act(lo, on_ring(ACTION_WAIT, ring)); }
 
-int walking_groups(const Lowering *lo) { return lo->is_specialised ? 1 : lo->all.groups; }
+// Whose code the walk is.
+static int walking_groups(const Lowering *lo) { return lo->is_specialised ? 1 : lo->all.groups; }
 
 // The warps that read by ordinary loads are together again before one lane of each speaks for it.
 void act_release(Lowering *lo, const Ring *ring, RingSlot slot)

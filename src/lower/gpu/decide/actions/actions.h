@@ -17,7 +17,6 @@ void otherwise_action(Lowering *lo);
 void close_action(Lowering *lo);
 void begin_role(Lowering *lo, ScheduleRole role);
 void end_role(Lowering *lo);
-int walking_groups(const Lowering *lo);        // whose code the walk is
 void act_plain(Lowering *lo, ActionKind kind); // one that says all by its kind
 void act_wait(Lowering *lo, const Ring *ring);
 void act_release(Lowering *lo, const Ring *ring, RingSlot slot);

@@ -26,7 +26,8 @@ static bool limit_digit(Digit *digit, const Expr *count)
     return true;
 }
 
-bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit)
+// Of an index that counts with `row`.
+static bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit)
 {
     if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD))
         return match_digit(a, x->op.a, row, digit) &&

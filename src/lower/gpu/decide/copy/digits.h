@@ -26,7 +26,6 @@ typedef struct Terms {
 
 bool add_terms(Terms *terms, Expr *x, bool minus); // false: too many
 Expr *add_term(Arena *a, Expr *sum, const Term *term);
-bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit); // of an index that counts with `row`
 // Of an index that counts columns from a multiple of their number on, quotients and remainders by such a multiple are the
 // first column's: (k*64 + j) / C is k*64 / C, and (k*64 + j) % C is k*64 % C + j.
 Expr *split_columns(Arena *a, Expr *x, Var *column, int64_t columns);

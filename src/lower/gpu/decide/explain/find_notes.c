@@ -92,15 +92,13 @@ static void note_product(const Finding *f, const TileOp *op, const CostLine *lin
 
 typedef struct Reading {
     const Buffer *tensor;
-    bool writes_tensor;
 } Reading;
 
 static void note_reading(const TileUse *use, void *context)
 {
     Reading *const reading = context;
-    if (buffer_root(use->buffer)->kind != BUFFER_TENSOR) return;
-    if (use->writes || use->atomic) reading->writes_tensor = true;
-    else if (!reading->tensor || use->buffer->rank > 1) reading->tensor = buffer_root(use->buffer);
+    if (buffer_root(use->buffer)->kind != BUFFER_TENSOR || use->writes || use->atomic) return;
+    if (!reading->tensor || use->buffer->rank > 1) reading->tensor = buffer_root(use->buffer);
 }
 
 static const TileOp *loop_around(Lowering *lo, const TileOp *op)
@@ -321,7 +319,7 @@ static void note_occupancy(const Finding *f)
              f->cost->chain / f->cost->resident / fmax(1, units));
 }
 
-void find_notes(Lowering *lo, const Cost *cost)
+static void find_notes(Lowering *lo, const Cost *cost)
 {
     Finding f = { lo, cost, fmax(cost->cycles, cost->chain / cost->resident) };
     each_op(lo, lo->kernel->body, note_op, &f);

@@ -6,7 +6,6 @@
 #include "lower/gpu/cost/cost.h"
 #include "lower/gpu/facts/lowering.h"
 
-void find_notes(Lowering *lo, const Cost *cost);
 const Cost *explain_cost(Lowering *lo, Text *out); // what it is expected to take (NULL: no model); and finds the notes
 
 #endif

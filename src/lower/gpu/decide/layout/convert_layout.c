@@ -26,18 +26,9 @@ bool copies_fragment(Lowering *lo, const TileOp *op)
            from->buffer->rank == to->buffer->rank && dtype_bits(from->buffer->type) >= 8;
 }
 
-bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan)
+static bool is_by_matrices(const Conversion *how)
 {
-    if (!copies_fragment(lo, op)) return false;
-    const TileInfo *const from = fragment_of(lo, &op->copy.src), *const to = fragment_of(lo, &op->copy.dst);
-    const ConversionTarget target = { lo->partition, dtype_bits(from->buffer->type), false, false, false };
-    Conversion how;
-    if (!from->has_layout || !to->has_layout || layout_equal(&from->layout, &to->layout) ||
-        layout_convert(&from->layout, &to->layout, &target, &how))
-        return false;
-    if (how.kind == CONVERT_SHARED && !to->is_converted && !(from->is_accumulator && to->is_accumulator)) return false;
-    if (plan) *plan = (ConversionPlan){ .form = PLAN_CONVERSION, .from = from, .to = to, .how = how };
-    return true;
+    return how->kind == CONVERT_SHARED && how->stores.access != BY_VECTORS && how->loads.access != BY_VECTORS;
 }
 
 static bool is_complete(const Layout *layout)
@@ -47,21 +38,66 @@ static bool is_complete(const Layout *layout)
     return true;
 }
 
-// Words in vectors, where every thread has whole ones: so many rows at a time.
+// A word that ldmatrix loads is two neighbouring registers.
+static bool has_words(const SharedTransfer *load)
+{
+    return transfer_register(load, 1, 0) == transfer_register(load, 0, 0) + 1;
+}
+
+// Both sides of a way through `shared`, by vectors or by matrices.
+static bool plan_sides(const Lowering *lo, const Layout *from, const Layout *to, const Conversion *how,
+                       const SharedLayout *shared, SharedTransfer *store, SharedTransfer *load)
+{
+    const bool has_matrices = is_by_matrices(how);
+    TransferOptions options = { .partition = lo->partition,
+                                .element_bytes = shared->element_bytes,
+                                .has_matrices = has_matrices };
+    if (!is_complete(from) || !is_complete(to) || !plan_transfer(lo->arena, to, shared, &options, load)) return false;
+    options.is_store = true;
+    return plan_transfer(lo->arena, from, shared, &options, store) &&
+           has_matrices == (store->side.access != BY_VECTORS) && has_matrices == (load->side.access != BY_VECTORS) &&
+           (!has_matrices || has_words(load));
+}
+
+// Matrices on both sides, or on neither: the scratch is filled and read by one kind of instruction.
+bool find_conversion(const Lowering *lo, const TileInfo *from, const Layout *to, Conversion *how)
+{
+    SharedTransfer store, load;
+    ConversionTarget target = { .partition = lo->partition, .element_bits = dtype_bits(from->buffer->type) };
+    target.has_stmatrix = target.has_ldmatrix = lo->gpu->stmatrix && target.element_bits == 16;
+    if (layout_convert(&from->layout, to, &target, how)) return false;
+    if (!target.has_stmatrix || how->kind != CONVERT_SHARED ||
+        (is_by_matrices(how) && plan_sides(lo, &from->layout, to, how, &how->shared, &store, &load)))
+        return true;
+    target.has_stmatrix = target.has_ldmatrix = false;
+    return !layout_convert(&from->layout, to, &target, how);
+}
+
+bool converts_in_pieces(const Conversion *how, DType type) { return type == DTYPE_F32 || is_by_matrices(how); }
+
+bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan)
+{
+    if (!copies_fragment(lo, op)) return false;
+    const TileInfo *const from = fragment_of(lo, &op->copy.src), *const to = fragment_of(lo, &op->copy.dst);
+    Conversion how;
+    if (!from->has_layout || !to->has_layout || layout_equal(&from->layout, &to->layout) ||
+        !find_conversion(lo, from, &to->layout, &how))
+        return false;
+    if (how.kind == CONVERT_SHARED && !to->is_converted && !(from->is_accumulator && to->is_accumulator)) return false;
+    if (plan) *plan = (ConversionPlan){ .form = PLAN_CONVERSION, .from = from, .to = to, .how = how };
+    return true;
+}
+
+// So many rows at a time.
 static bool plan_parts(Lowering *lo, ConversionPlan *plan, int rows)
 {
-    const Layout *const from = &plan->from->layout, *const to = &plan->to->layout;
-    const TransferOptions load = { .partition = lo->partition, .element_bytes = 4 };
-    TransferOptions store = load;
-    store.is_store = true;
     SharedLayout part = plan->how.shared;
     part.panel_bytes = rows * part.pitch_bytes;
     part.bytes = part.bytes / part.rows * rows;
     plan->rows = rows;
     plan->parts = part.rows / rows;
-    return plan->from->buffer->type == DTYPE_F32 && is_complete(from) && is_complete(to) &&
-           plan_transfer(lo->arena, from, &part, &store, &plan->store) &&
-           plan_transfer(lo->arena, to, &part, &load, &plan->load);
+    return converts_in_pieces(&plan->how, plan->from->buffer->type) &&
+           plan_sides(lo, &plan->from->layout, &plan->to->layout, &plan->how, &part, &plan->store, &plan->load);
 }
 
 // As large parts as there is room for, of whole repetitions of the swizzle.
@@ -90,6 +126,7 @@ void explain_conversion(Lowering *lo, const TileOp *op)
     if (plan.to->is_converted) text_print(out, "for this forall by ");
     else text_print(out, "to the layout of %s by ", plan.to->buffer->name);
     for (int i = 0; i < how->n_steps; i++) text_print(out, "%s%s", i ? ", " : "", steps[how->step[i].kind]);
+    if (is_by_matrices(how)) text_print(out, "stmatrix and ldmatrix through ");
     if (how->kind == CONVERT_SHARED) text_print(out, "shared memory, as %s", how->why);
     else if (how->n_steps == 0) text_print(out, "other names of registers");
     text_print(out, "; about %d cycles of a warp\n", how->cost);

@@ -11,6 +11,10 @@ bool copy_is_transfer(Lowering *lo, const TileOp *op);
 const TransferPlan *plan_copy_transfer(Lowering *lo, const TileOp *op); // NULL: it is none
 // Between two whole fragments: such a copy leaves each the layout that its other uses give it.
 bool copies_fragment(Lowering *lo, const TileOp *op);
+// How values get from one layout to another by what this GPU has and printing can print; false: not at all.
+bool find_conversion(const Lowering *lo, const TileInfo *from, const Layout *to, Conversion *how);
+// Through shared memory: words in vectors or 16-bit matrices, part by part; else element by element.
+bool converts_in_pieces(const Conversion *how, DType type);
 // Whether both have layouts, which differ, and the values can get from one to the other. plan: NULL, if unwanted.
 bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan);
 // ---- convert_reads.c

@@ -34,18 +34,17 @@ static TileInfo *only_other(Lowering *lo, const MapUses *uses, const TileInfo *t
 
 static int conversion_cost(const Lowering *lo, const TileInfo *from, const TileInfo *to)
 {
-    const ConversionTarget target = { lo->partition, dtype_bits(from->buffer->type), false, false, false };
     Conversion how;
-    return layout_convert(&from->layout, &to->layout, &target, &how) ? INT32_MAX : how.cost;
+    return find_conversion(lo, from, &to->layout, &how) ? how.cost : INT32_MAX;
 }
 
-// Rows and columns move as vectors, or stay in warps. What all threads of a row hold is better read from shared memory.
+// Rows and columns move as vectors or matrices, or stay in warps. What all threads of a row hold is better read from
+// shared memory.
 static bool converts_well(const Lowering *lo, const TileInfo *tile, const Layout *wanted)
 {
-    const ConversionTarget target = { lo->partition, dtype_bits(tile->buffer->type), false, false, false };
     Conversion how;
-    return !layout_convert(&tile->layout, wanted, &target, &how) &&
-           (how.kind != CONVERT_SHARED || (tile->buffer->rank >= 2 && tile->buffer->type == DTYPE_F32));
+    return find_conversion(lo, tile, wanted, &how) &&
+           (how.kind != CONVERT_SHARED || (tile->buffer->rank >= 2 && converts_in_pieces(&how, tile->buffer->type)));
 }
 
 static TileInfo *choose_converted(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *tile)

@@ -309,10 +309,14 @@ static void finish_product(Lowering *lo, Product *product)
         const int row_groups = product->division == DIVIDE_ROWS ? lo->partition.groups : 1;
         require_panels(lo, &product->left,
                        product->left.transposed ? 0 : product->row_blocks * 16 * lo->partition.warps * row_groups);
+        product->left_load = plan_operand_load(lo, &product->left, true);
     }
     if (product->division == DIVIDE_COLUMNS && !product->right.transposed && !product->right_elements.why)
         operand_tile(lo, &product->right)->panel_most = group_panels(lo, product);
-    if (!product->right_elements.why) require_panels(lo, &product->right, right_rows(lo, product));
+    if (!product->right_elements.why) {
+        require_panels(lo, &product->right, right_rows(lo, product));
+        product->right_load = plan_operand_load(lo, &product->right, false);
+    }
     finish_elements(lo, product);
     if (op->matmul.meta) finish_sparse(lo, product);
 }

@@ -202,7 +202,7 @@ MapPlan *plan_map(Lowering *lo, TileOp *op)
     return plan;
 }
 
-void act_map_barriers(Lowering *lo, const MapPlan *plan)
+static void act_map_barriers(Lowering *lo, const MapPlan *plan)
 {
     const Partition partition = lo->partition;
     lo->partition = plan->it.partition;

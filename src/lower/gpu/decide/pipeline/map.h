@@ -10,7 +10,6 @@
 Action *act_map(Lowering *lo, TileOp *op, Action action); // the action is given its plan; accesses are the caller's
 // For an action with maps inside: the plan, and its barriers as parts of the open action.
 MapPlan *plan_map(Lowering *lo, TileOp *op);
-void act_map_barriers(Lowering *lo, const MapPlan *plan);
 void act_elementwise(Lowering *lo, TileOp *op);         // a forall, copy, fill or tile atomic, in the form that is best
 void act_join_sums(Lowering *lo, const TileInfo *tile); // its parts become its value
 

@@ -21,7 +21,6 @@ typedef struct Linear {
     UpdateOp with;
     TileOp *op;
     Iteration it;
-    bool in_map;
 } Linear;
 
 // Every thread has iterations of its own: none repeats what another sums.

@@ -17,7 +17,8 @@
 
 // ---- which stores
 
-const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
+// That a copy stores whole; NULL: it is none.
+static const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
 {
     if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)) return NULL;
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);

@@ -11,7 +11,6 @@
 bool may_store_again(Lowering *lo, const TileOp *op); // the same elements, in another turn of a loop
 
 // ---- store.c
-const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
 bool store_is_staged(Lowering *lo, TileOp *op);
 bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
 int staged_store_bytes(Lowering *lo, TileOp *op);

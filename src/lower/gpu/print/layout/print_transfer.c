@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// print_transfer.c - printing: registers of a fragment stored to shared memory: tiles that products read, boxes that TMA
-// sends (layout/shared_transfer.c).
+// print_transfer.c - printing: registers of a fragment stored to shared memory and loaded from it: tiles that products read,
+// boxes that TMA sends, the scratch of conversions (layout/shared_transfer.c).
 #include "lower/gpu/print/layout/print_transfer.h"
 #include "lower/gpu/print/expressions/expressions.h"
 
@@ -105,6 +105,8 @@ static Expr *is_in_part(Printer *pr, const Transfer *t, const PieceAddress *addr
 
 // ---- instructions
 
+enum { MATRICES = 4 }; // of an instruction
+
 typedef struct Piece {
     Expr *at, *step, *flip;
 } Piece;
@@ -124,6 +126,21 @@ static void store_matrices(Printer *pr, const Transfer *t, Piece piece, int i)
               pair(pr, t, 4 * i), pair(pr, t, 4 * i + 1), pair(pr, t, 4 * i + 2), pair(pr, t, 4 * i + 3));
 }
 
+// Words of two neighbouring registers each.
+static void load_matrices(Printer *pr, const Transfer *t, Piece piece, int i)
+{
+    const bool is_turned = t->how->side.access == BY_TRANSPOSED_MATRICES;
+    Expr *const place = expr_binary(pr->arena, X_BITXOR, piece.at, cast(pr, DTYPE_U32, piece.flip));
+    Var *const words = emit_array(pr, DTYPE_U32, "words", MATRICES);
+    emit_call(pr, is_turned ? "ldmatrix_x4_trans" : "ldmatrix_x4", 2, var_of(pr, words),
+              expr_binary(pr->arena, X_ADD, place, cast(pr, DTYPE_U32, piece.step)));
+    for (int m = 0; m < MATRICES; m++) {
+        const int reg = t->first + transfer_register(t->how, 0, MATRICES * i + m);
+        emit_call(pr, "store_pair", 2, expr_address(pr->arena, tile_vars(pr, t->tile)->registers, i32_const(pr, reg)),
+                  expr_index(pr->arena, words, i32_const(pr, m)));
+    }
+}
+
 // Lanes that swap have that in its address already.
 static void move_swapped(Printer *pr, const Transfer *t, const char *name, Piece piece, Var *swaps, int i)
 {
@@ -136,7 +153,7 @@ static void move_swapped(Printer *pr, const Transfer *t, const char *name, Piece
 
 static void move_piece(Printer *pr, const Transfer *t, bool is_load, Piece piece, Var *swaps, int i)
 {
-    if (t->how->side.access != BY_VECTORS) store_matrices(pr, t, piece, i);
+    if (t->how->side.access != BY_VECTORS) (is_load ? load_matrices : store_matrices)(pr, t, piece, i);
     else if (swaps) move_swapped(pr, t, is_load ? "load_swapped" : "store_swapped", piece, swaps, i);
     else move_words(pr, t, is_load ? "load_at" : "store_at", piece, i);
 }
@@ -238,7 +255,7 @@ void store_transfer(Printer *pr, const Transfer *transfer)
 
 void load_transfer(Printer *pr, const Transfer *transfer)
 {
-    assert(transfer->how->side.access == BY_VECTORS && transfer->how->shared.element_bytes == 4);
+    assert(transfer->how->side.access != BY_VECTORS || transfer->how->shared.element_bytes == 4);
     move_pieces(pr, transfer, true);
 }
 

@@ -19,7 +19,7 @@ typedef struct Transfer {
 
 void print_copy_transfer(Printer *pr, const TransferPlan *plan);
 void store_transfer(Printer *pr, const Transfer *transfer);
-void load_transfer(Printer *pr, const Transfer *transfer); // 32-bit elements
+void load_transfer(Printer *pr, const Transfer *transfer); // of the type as stored
 
 // ---- addresses
 Expr *lanes_part(Printer *pr, const Layout *lanes, int dim); // along a dimension of the threads that give addresses

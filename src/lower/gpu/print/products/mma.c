@@ -22,37 +22,33 @@ Expr *lane_bits(Printer *pr, int shift, int mask)
     return i32_op(pr, X_BITAND, x, mask);
 }
 
-// Four 8 x 8 matrices of 2-byte units: `line` is a row of A (or column of B), k the contraction; the second 8 lines or
-// second 16 bytes of k come with lanes 8-15 and 16-31 as `lines_first` says. Across: a row of memory is one k.
-void load_four(Printer *pr, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at)
+// What lanes add to a first row or column; places within four neighbours by themselves.
+static Expr *lane_part(Printer *pr, const Layout *lanes, int dim, Expr *first)
 {
-    const TileInfo *const tile = tile_info(pr->lo, x->region.buffer);
-    const Corner corner = corner_of(pr, &x->region);
-    const int piece = 16 / (dtype_bits(x->type) / 8); // of the contraction
-    Expr *const low = lane_bits(pr, 0, 7), *const second = lane_bits(pr, 3, 1), *const third = lane_bits(pr, 4, 1);
-    Expr *l = i32_add(pr, line, i32_mul(pr, lines_first ? second : third, 8));
-    Expr *c = i32_add(pr, k, i32_mul(pr, lines_first ? third : second, piece));
-    if (!across) l = i32_add(pr, l, low);
-    else c = i32_add(pr, c, low);
-    Expr *const row = i32_add(pr, across ? c : l, corner.row);
-    Expr *const column = i32_add(pr, across ? l : c, corner.column);
-    emit_call(pr, across ? "ldmatrix_x4_trans" : "ldmatrix_x4", 2, expr_address(pr->arena, words, at),
-              lane_address(pr, tile, row, column));
+    enum { NEIGHBOURS = 4, LARGEST = 16 };
+    Expr *within = i32_const(pr, 0);
+    for (int stride = LARGEST; stride > 0; stride /= 2)
+        for (int i = 0, shift = 0; i < lanes->n; shift += __builtin_ctz((unsigned)lanes->mode[i++].extent)) {
+            const LayoutMode *const mode = &lanes->mode[i];
+            if (mode->dim != dim || mode->stride != stride) continue;
+            Expr *const part = i32_mul(pr, lane_bits(pr, shift, mode->extent - 1), stride);
+            if (stride < NEIGHBOURS) within = i32_add(pr, part, within);
+            else first = i32_add(pr, first, part);
+        }
+    return i32_add(pr, first, within);
 }
 
-// 16 lines by 32 k of bytes whose contraction runs down the tile: pairs of lines come turned, prmt takes them apart.
-// Rows of the matrices are k's in the order 0 1 4 5 .. and 2 3 6 7 .., so that a word holds four neighbours.
-static void load_bytes_across(Printer *pr, const Operand *x, Expr *line, Expr *k, const char *sort, Var *words,
-                              Expr *at)
+void load_words(Printer *pr, const Operand *x, const OperandLoad *load, Expr *line, Expr *k, Var *words, Expr *at)
 {
     const TileInfo *const tile = tile_info(pr->lo, x->region.buffer);
     const Corner corner = corner_of(pr, &x->region);
-    Expr *c = i32_add(pr, i32_add(pr, k, corner.row), i32_mul(pr, lane_bits(pr, 4, 1), 16));
-    c = i32_add(pr, c, i32_mul(pr, lane_bits(pr, 1, 3), 4));
-    c = i32_add(pr, c, i32_add(pr, lane_bits(pr, 0, 1), i32_mul(pr, lane_bits(pr, 3, 1), 2)));
-    emit_call(pr, "ldmatrix_x4_trans", 2, expr_address(pr->arena, words, at),
-              lane_address(pr, tile, c, i32_add(pr, line, corner.column)));
-    emit_call(pr, sort, 1, expr_address(pr->arena, words, at));
+    Expr *row = load->sort ? i32_add(pr, k, corner.row) : load->is_across ? k : line;
+    row = lane_part(pr, &load->lanes, 0, row);
+    if (!load->sort) row = i32_add(pr, row, corner.row);
+    Expr *const column = lane_part(pr, &load->lanes, 1, load->is_across ? line : k);
+    emit_call(pr, load->is_across ? "ldmatrix_x4_trans" : "ldmatrix_x4", 2, expr_address(pr->arena, words, at),
+              lane_address(pr, tile, row, i32_add(pr, column, corner.column)));
+    if (load->sort) emit_call(pr, load->sort, 1, expr_address(pr->arena, words, at));
 }
 
 static bool is_fp8(DType type) { return dtype_is_float(type) && dtype_bits(type) == 8; }
@@ -90,10 +86,7 @@ static void load_operand(Printer *pr, const Product *p, bool is_left, Expr *line
         load_elements(pr, elements, is_left, line, k, words, at);
         return;
     }
-    const bool across = is_left ? x->transposed : !x->transposed;
-    if (across && dtype_bits(x->type) == 8)
-        load_bytes_across(pr, x, line, k, is_left ? "sort_rows" : "sort_columns", words, i32_const(pr, at));
-    else load_four(pr, x, across, line, k, is_left, words, i32_const(pr, at));
+    load_words(pr, x, is_left ? &p->left_load : &p->right_load, line, k, words, i32_const(pr, at));
 }
 
 // Rows of A by a step; fp8 comes as f16, twice the words.

@@ -33,8 +33,8 @@ void print_preload(Printer *pr, const Action *action)
     if (pr->lo->partition.groups > 1) line = i32_add(pr, line, i32_mul(pr, var_of(pr, pr->group), 64 * rows));
     for (int block = 0; block < rows; block++)
         for (int step = 0; step < steps; step++)
-            load_four(pr, a, false, i32_add(pr, line, i32_const(pr, 64 * block)), i32_const(pr, 16 * step), true,
-                      product_vars(pr, p)->preloaded, i32_const(pr, 4 * (block * steps + step)));
+            load_words(pr, a, &p->left_load, i32_add(pr, line, i32_const(pr, 64 * block)), i32_const(pr, 16 * step),
+                       product_vars(pr, p)->preloaded, i32_const(pr, 4 * (block * steps + step)));
 }
 
 void print_product(Printer *pr, const Action *action)

@@ -19,7 +19,8 @@ void emit_fma(Printer *pr, Product *p);
 void emit_zeros(Printer *pr, const TileInfo *acc); // unless the product accumulates
 Var *pack_left(Printer *pr, const Product *p);     // the left operand's words, from its fragment
 Var *load_places(Printer *pr, const Product *p);   // each lane's words, step after step for each block of rows
-void load_four(Printer *pr, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
+// 16 lines (rows of A, columns of B) from `line` on, 32 bytes of the contraction from k on: four words from at on.
+void load_words(Printer *pr, const Operand *x, const OperandLoad *load, Expr *line, Expr *k, Var *words, Expr *at);
 Expr *lane_bits(Printer *pr, int shift, int mask); // of the lane's number
 
 #endif
