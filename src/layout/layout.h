@@ -85,6 +85,8 @@ typedef enum {
     DIVIDE_CONTRACTION
 } Division; // of the contraction: each group has the sum of its part
 Layout layout_accumulator(int rows, int columns, Partition partition, Division division);
+// Bytes that a product's left operand is in registers, its rows divided among the groups.
+Layout layout_left_bytes(int rows, int columns, Partition partition);
 // Whether a tile lies so, its rows or its columns divided by the groups; sets which.
 bool layout_is_accumulator(const Layout *layout, Partition partition, Division *division);
 // The same as layout_accumulator, of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.

@@ -11,6 +11,22 @@ Layout layout_accumulator(int rows, int columns, Partition partition, Division d
     return layout_accumulator_bytes(rows, columns, partition, division, false, false);
 }
 
+Layout layout_left_bytes(int rows, int columns, Partition partition)
+{
+    Layout layout = layout_new(2, (int[]){ rows, columns });
+    const int step = 16 * partition.warps,
+              row_blocks = (rows + step * partition.groups - 1) / (step * partition.groups);
+    layout_add(&layout, IN_REGISTER, 4, 1, 1);
+    layout_add(&layout, IN_REGISTER, 2, 0, 8);
+    layout_add(&layout, IN_REGISTER, columns / 16, 1, 16);
+    layout_add(&layout, IN_REGISTER, row_blocks, 0, step);
+    layout_add(&layout, IN_LANE, 4, 1, 4);
+    layout_add(&layout, IN_LANE, 8, 0, 1);
+    layout_add(&layout, IN_WARP, partition.warps, 0, 16);
+    layout_add(&layout, IN_GROUP, partition.groups, 0, step * row_blocks);
+    return layout;
+}
+
 bool layout_is_accumulator(const Layout *layout, Partition partition, Division *division)
 {
     for (*division = DIVIDE_ROWS; *division <= DIVIDE_COLUMNS && layout->rank == 2; ++*division) {

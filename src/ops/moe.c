@@ -382,11 +382,12 @@ static void take_mxfp4(Call *call, int codes, int scales, int64_t k)
     take_in_steps(call, scales, KILN_U8, mxfp4_columns(k) / MXFP4_GROUP, MXFP4_STEP / MXFP4_GROUP);
 }
 
-// On a GPU a multiprocessor's tiles have at least the rows of an instruction.
+// Of weights as the left operand: an expert's rows fill a tile in the mean (one H200).
 static int rows_of_mxfp4_tile(const Call *call, int64_t rows, int64_t experts)
 {
-    const int most = rows_of_tile(call, rows, experts);
-    return ops_on_cpu(call->ops) || most > 64 ? most : 64;
+    const int64_t each = experts ? (rows + experts - 1) / experts : rows;
+    if (ops_on_cpu(call->ops)) return rows_of_tile(call, rows, experts);
+    return each <= 10 ? 16 : each <= 48 ? 64 : 128;
 }
 
 enum { MXFP4_CODES = 1, MXFP4_SCALES, MXFP4_OFFSETS };

@@ -4,6 +4,7 @@
 #include "ops/call.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 enum {
     BLOCK = 128,   // columns of codes that kernels take at a time
@@ -15,7 +16,7 @@ enum {
     FEW_PARTS = 4,    // of fp8 by blocks
     PARTS_MOST = 16,  // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
-    TILE_ROWS = 128,
+    TILE_ROWS = 128, // also of weights, as the left operand, and the columns of a step
     LARGE_TILE_ROWS = 256,
 };
 
@@ -254,14 +255,52 @@ static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t bloc
     return (Tiling){ rows, parts < 1 ? 1 : (int)parts };
 }
 
+// Tiles of weights as the left operand (kernels/quant/left.tile, bytes_left.tile): microseconds of a step of a tile, of TILE_ROWS
+// columns, where tiles fill a processor, and of adding up parts; one H200.
+typedef struct LeftTile {
+    int rows;
+    double step;
+} LeftTile;
+
+enum { LEFT_TILES = 5 };
+static const LeftTile group_tiles[LEFT_TILES] = {
+    { 16, 0.55 }, { 32, 0.58 }, { 64, 0.85 }, { 128, 1.0 }, { 256, 1.48 }
+};
+static const LeftTile byte_tiles[LEFT_TILES] = { { 16, 0.58 }, { 32, 0.6 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 } };
+static const double JOIN_TIME = 4, JOIN_BYTES = 3e6; // of a launch more; that are read in a microsecond
+
+static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t blocks, int parts, int processors)
+{
+    const int64_t tiles = (m + tile->rows - 1) / tile->rows * ((n + TILE_ROWS - 1) / TILE_ROWS);
+    const double rounds = (double)((tiles * parts + processors - 1) / processors), steps = (double)blocks / parts;
+    return rounds * steps * tile->step + (parts > 1 ? JOIN_TIME + (double)m * (double)n * 8 * parts / JOIN_BYTES : 0);
+}
+
+// The rows, no more than rows_most, and the parts that take the least time.
+static Tiling choose_left(const Call *call, const LeftTile *tiles, int64_t m, int64_t blocks, int rows_most,
+                          int parts_most)
+{
+    const int64_t n = call_extent(call, "N");
+    Tiling least = { tiles[0].rows, 1 };
+    double least_time = INFINITY;
+    for (int i = 0; i < LEFT_TILES && tiles[i].rows <= rows_most && (i == 0 || m > tiles[i - 1].rows); i++)
+        for (int parts = 1; parts <= parts_most && (parts == 1 || parts <= blocks); parts++) {
+            const double time = left_time(&tiles[i], m, n, blocks, parts, ops_processors(call->ops));
+            if (time >= least_time) continue;
+            least_time = time;
+            least = (Tiling){ tiles[i].rows, parts };
+        }
+    return least;
+}
+
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
     const int group = group_of(f, g->group), chunk = !ops_on_cpu(call->ops) ? 16 : k % group == 0 ? group : K_STEP;
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
-    const bool is_nf4 = g->format == KILN_QUANT_NF4;
-    if (m <= (ops_on_cpu(call->ops) ? FEW_ROWS : GEMV_ROWS)) {
+    const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
+    if (m <= (ops_on_cpu(call->ops) ? FEW_ROWS : !is_left ? GEMV_ROWS : f->code == KILN_E2M1 ? 0 : 1)) {
         retype(call, A, g->a->type, chunk);
         retype(call, CODES, f->code, chunk);
         return call_kernel(call, "quant/weights.tile", "quant_gemv",
@@ -269,7 +308,10 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
                            yes(is_nf4), m < 3 ? (int)m + (m == 0) : 4, chunk, LACKS(g->zeros, "Z"),
                            LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
     }
-    const Tiling tiling = choose_tiling(call, m, n, padded(k) / BLOCK);
+    // Groups of 16 have more scales than threads have registers beside the largest tiles.
+    const int rows_most = group < K_STEP ? TILE_ROWS : LARGE_TILE_ROWS;
+    const Tiling tiling = is_left ? choose_left(call, group_tiles, m, padded(k) / BLOCK, rows_most, PARTS_MOST)
+                                  : choose_tiling(call, m, n, padded(k) / BLOCK);
     retype(call, CODES, f->code, BLOCK);
     retype(call, SCALES, g->scales->type, BLOCK / group);
     if (g->zeros) retype(call, ZEROS, KILN_U8, BLOCK / group);
@@ -311,7 +353,10 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
     const int64_t m = call_extent(call, "M");
     const bool on_cpu = ops_on_cpu(call->ops);
     const char *const c = kiln_type_name(g->c->type), *const code = kiln_type_name(f->code);
-    const int rows = m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS;
+    const bool is_left = !on_cpu && f->scaling == BY_ROWS && f->code != KILN_I8;
+    const int rows = is_left               ? choose_left(call, byte_tiles, m, 1, LARGE_TILE_ROWS, 1).rows
+                     : m <= FEW_TILES_ROWS ? FEW_TILES_ROWS
+                                           : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
         if (takes_fp8_parts(call)) return choose_fp8_parts(call, g);
@@ -328,7 +373,7 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
                            LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
     }
     retype(call, CODES, f->code, BLOCK);
-    return call_kernel(call, "quant/bytes.tile", "quant_bytes", "TC=%s, Q=%s, BM=%d%-s%-s%-s", c, code, rows,
+    return call_kernel(call, "quant/bytes.tile", "quant_by_bytes", "TC=%s, Q=%s, BM=%d%-s%-s%-s", c, code, rows,
                        LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
 }
 

@@ -55,6 +55,24 @@ static void accumulator_is_the_manuals(void **state)
     }
 }
 
+// Figure of wgmma's A of 8 bits: rows lane/4 and 8 more, columns 4*(lane%4) on and 16 more.
+static void bytes_of_a_left_operand_are_the_manuals(void **state)
+{
+    const Partition partition = { 2, 4 };
+    const Layout layout = layout_left_bytes(128, 64, partition);
+    assert_true(layout_covers(&layout));
+    for (int group = 0; group < 2; group++)
+        for (int warp = 0; warp < 4; warp++)
+            for (int lane = 0; lane < WARP_LANES; lane++)
+                for (int r = 0; r < layout_registers(&layout); r++) {
+                    int at[LAYOUT_MAX_RANK];
+                    layout_at(&layout, r, lane, warp, group, at);
+                    assert_int_equal(at[0], 64 * group + 16 * warp + lane / 4 + 8 * (r / 4 % 2));
+                    assert_int_equal(at[1], 16 * (r / 8) + 4 * (lane % 4) + r % 4);
+                }
+    expect_owners(&layout, partition, 1);
+}
+
 static void accumulators_give_each_element_one_owner(void **state)
 {
     static const int rows[] = { 1, 17, 64, 80, 128, 192, 256 }, columns[] = { 8, 24, 64, 80, 256 };
@@ -247,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accumulator_is_the_manuals),
+        cmocka_unit_test(bytes_of_a_left_operand_are_the_manuals),
         cmocka_unit_test(accumulators_give_each_element_one_owner),
         cmocka_unit_test(blocked_layouts_reach_every_element),
         cmocka_unit_test(projections_follow_their_rows),

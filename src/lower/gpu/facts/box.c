@@ -147,12 +147,18 @@ static bool is_unknown_at_launch(const Expr *x, void *context)
     return x->kind == E_VAR || x->kind == E_LOAD;
 }
 
+// Bytes, or codes of less, as words: a map knows addresses and bytes alone.
+static bool is_of_same_bytes(const Buffer *view, const Buffer *tensor)
+{
+    return view->type == tensor->type || (dtype_bits(tensor->type) <= 8 && view->type == DTYPE_U32);
+}
+
 // A whole tensor in another shape, of which a launch can make maps as well.
 static bool is_reshaped_tensor(Lowering *lo, const Buffer *view)
 {
     const Region *const base = &view->base;
     const Buffer *const tensor = base->buffer;
-    if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] || view->type != tensor->type ||
+    if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] || !is_of_same_bytes(view, tensor) ||
         !region_is_whole(base) || dtype_bits(view->type) < 8)
         return false;
     for (int d = 0; d < view->rank; d++)

@@ -292,7 +292,8 @@ static void lay_operand(Lowering *lo, TileOp *op, Spread *spread)
 {
     const Product *const p = op_info(lo, op)->product;
     TileInfo *const a = tile_info(lo, p->left.region.buffer);
-    const Layout layout = layout_accumulator(p->m, p->k, lo->partition, p->division);
+    const Layout layout = dtype_bits(p->type) == 8 ? layout_left_bytes(p->m, p->k, lo->partition)
+                                                   : layout_accumulator(p->m, p->k, lo->partition, p->division);
     if (a->storage == TILE_IN_REGISTERS && !a->has_layout) {
         a->layout = layout;
         a->has_layout = spread->changed = true;

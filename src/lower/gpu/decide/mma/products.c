@@ -117,14 +117,15 @@ static const char *check_operand(Lowering *lo, Product *product, const Operand *
     return elements->why ? check_elements(lo, product, x) : NULL;
 }
 
-// Registers of a fragment that the product lays out itself.
+// Registers of a fragment that the product lays out itself; of bytes a warp group's instruction alone reads them.
 static bool is_left_in_registers(Lowering *lo, const Product *p)
 {
     const Operand *const a = &p->left;
+    const bool may_be = dtype_bits(a->type) == 16 || (a->type == DTYPE_I8 && !p->op->matmul.meta);
     const TileInfo *const tile = operand_tile(lo, a);
     return tile && tile->buffer->rank == 2 && tile->buffer->kind == BUFFER_FRAGMENT &&
            tile->storage == TILE_IN_REGISTERS && !a->transposed && region_is_whole(&a->region) &&
-           dtype_bits(a->type) == 16 && p->division == DIVIDE_ROWS && p->k % p->step_k == 0;
+           may_be && p->division == DIVIDE_ROWS && p->k % p->step_k == 0;
 }
 
 static const char *check_operands(Lowering *lo, Product *product)
@@ -147,6 +148,10 @@ static const char *check_operands(Lowering *lo, Product *product)
     if (!why) why = check_operand(lo, product, b, false);
     product->odd_rows = a->transposed && dtype_bits(a->type) == 8 && !product->left_elements.why;
     product->odd_columns = !b->transposed && dtype_bits(b->type) == 8 && !product->right_elements.why;
+    if (product->a_in_registers && dtype_bits(a->type) == 8 && !uses_wgmma(lo, product)) {
+        product->a_in_registers = false;
+        if (!why) why = check_operand(lo, product, a, true);
+    }
     return why || !op->matmul.meta ? why : check_sparse(lo, product, uses_wgmma(lo, product));
 }
 

@@ -131,11 +131,30 @@ static Expr *group_offset(Printer *pr, int bytes)
 
 // ---- the left operand in registers: pairs packed into words
 
+// A word of each four bytes.
+static Var *pack_left_bytes(Printer *pr, const TileInfo *tile)
+{
+    const int words = layout_registers(&tile->layout) / 4;
+    Text *const out = &pr->helpers;
+    if (!out->data || !strstr(out->data, "uint32_t pack_bytes("))
+        text_print(out, "DEVICE uint32_t pack_bytes(const int8_t *x)\n{\n"
+                        "    const uint32_t low = __byte_perm((uint8_t)x[0], (uint8_t)x[1], 0x0040);\n"
+                        "    return __byte_perm(low, __byte_perm((uint8_t)x[2], (uint8_t)x[3], 0x0040), 0x5410);\n}\n");
+    Var *const packed = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_words", tile->buffer->name), words);
+    Nest nest;
+    Var *const i = begin_unrolled(pr, &nest, "i", words);
+    Expr *const bytes = expr_address(pr->arena, tile_vars(pr, tile)->registers, i32_mul(pr, var_of(pr, i), 4));
+    emit_element(pr, packed, var_of(pr, i), call_expr(pr, DTYPE_U32, "pack_bytes", 1, bytes));
+    end_nest(pr, &nest);
+    return packed;
+}
+
 Var *pack_left(Printer *pr, const Product *p)
 {
     const Operand *const a = &p->left;
     const TileInfo *const tile = tile_info(pr->lo, a->region.buffer);
     if (tile->is_packed) return tile_vars(pr, tile)->registers;
+    if (dtype_bits(p->type) == 8 && p->a_in_registers) return pack_left_bytes(pr, tile);
     const int words = layout_registers(&tile->layout) / 2;
     Var *const packed = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_words", tile->buffer->name), words);
     Nest nest;
@@ -177,8 +196,8 @@ static void emit_steps(Printer *pr, const Product *p, const Pieces *from, Var *i
                 if (from->packed) {
                     Expr *word[4];
                     for (int i = 0; i < 4; i++)
-                        word[i] =
-                            expr_index(pr->arena, from->packed, i32_const(pr, block_row * (p->k / 4) + 4 * step + i));
+                        word[i] = expr_index(pr->arena, from->packed,
+                                             i32_const(pr, 4 * (block_row * (p->k / p->step_k) + step) + i));
                     emit_call(pr, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b,
                               places ? places : adds, adds);
                 } else {
