@@ -158,6 +158,14 @@ class OnTheHost(unittest.TestCase):
             for got, gradient in zip(torch.autograd.grad(out.square().sum(), (q, k, v)), expected):
                 self.near(got, gradient)
 
+    def test_a_cap_far_above_the_scores_is_none(self):
+        q, k, v = (self.randn(1, 8, 2, 32).requires_grad_() for _ in range(3))
+        dout = self.randn(1, 8, 2, 32)
+        without, capped = (torch.autograd.grad(fa.flash_attn_func(q, k, v, causal=True, softcap=cap), (q, k, v), dout)
+                           for cap in (0.0, 1e6))
+        for got, expected in zip(capped, without):
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
     def test_what_is_not_there_is_said(self):
         q, offsets = self.randn(1, 4, 2, 32), self.i32(0, 4)
         for call, says in ((lambda: fa.flash_attn_func(q, q, q, 0.1), "dropout_p"),
