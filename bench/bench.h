@@ -173,6 +173,7 @@ void baseline_end_process(void);
 
 // ---- compile times
 
+void bench_print_saved(const char *path); // --json beside --save: what was saved there, on standard output
 int bench_compile(Arena *arena, kiln_device *device, const char *kernels, FILE *json);
 
 #endif

@@ -36,8 +36,8 @@ static char *read_file(Arena *arena, const char *path)
 
 static const char *check_of(Arena *arena, const CliffRow *row, const char *build, const char *inputs)
 {
-    return arena_printf(arena, "\n// Timed with: %s\ncheck %s<%s>(%s) {\n%s\n%s\n}\n", row->large, row->run, build, row->small,
-                        row->inputs, inputs);
+    return arena_printf(arena, "\n// Timed with: %s\ncheck %s<%s>(%s) {\n%s\n%s\n}\n", row->large, row->run, build,
+                        row->small, row->inputs, inputs);
 }
 
 static const char *kernel_of(const Cliffs *c, const CliffRow *row)
@@ -57,7 +57,8 @@ static bool is_wanted(const CliffOptions *o, const CliffRow *row, const char *re
     return any && (!o->only || !rewriting || strstr(rewriting, o->only));
 }
 
-static void add_variant(Cliffs *c, const CliffRow *row, int original, const char *name, const char *what, const char *text)
+static void add_variant(Cliffs *c, const CliffRow *row, int original, const char *name, const char *what,
+                        const char *text)
 {
     for (int i = original; i < c->variants.count; i++)
         if (strcmp(c->variants.items[i].text, text) == 0) return;
@@ -68,10 +69,12 @@ static void add_variant(Cliffs *c, const CliffRow *row, int original, const char
 static bool open_rewriter(const Cliffs *c, const CliffRow *row, kiln_program *program, Rewriter *w)
 {
     Binding *build = NULL;
-    *w = (Rewriter){ .arena = c->arena, .program = program->program, .is_cpu = c->is_cpu, .arch = (int)c->options->arch };
+    *w = (Rewriter){
+        .arena = c->arena, .program = program->program, .is_cpu = c->is_cpu, .arch = (int)c->options->arch
+    };
     w->decl = program_find(program->program, DECL_KERNEL, kernel_of(c, row));
-    if (!w->decl || bindings_parse(c->arena, program, w->decl->name, row->constants ? row->constants : row->build, &build,
-                                   &w->n_build))
+    if (!w->decl || bindings_parse(c->arena, program, w->decl->name, row->constants ? row->constants : row->build,
+                                   &build, &w->n_build))
         return false;
     w->build = build;
     return true;
@@ -140,7 +143,8 @@ static bool is_tile_size(Arena *arena, const Program *program, const Decl *decl,
     for (int i = 0; i < COUNT(specifications); i++) {
         const Decl *const d = program_find(program, specifications[i], decl->name);
         const Source *const s = d ? d->span.source : NULL;
-        if (s && occurs(arena_copy_text(arena, s->text + d->span.begin, (size_t)(d->span.end - d->span.begin)), param->name))
+        if (s &&
+            occurs(arena_copy_text(arena, s->text + d->span.begin, (size_t)(d->span.end - d->span.begin)), param->name))
             return false;
     }
     return true;
@@ -167,8 +171,8 @@ static void add_tiles(Cliffs *c, const CliffRow *row, int original, kiln_program
     for (const BuildParam *p = decl ? decl->build : NULL; p; p = p->next) {
         if (!is_tile_size(c->arena, program->program, decl, p)) continue;
         for (const Decl *d = program->program->modules[0]->decls; d; d = d->next)
-            for (const NamedValue *v = d->kind == DECL_CHECK && strcmp(d->name, row->run) == 0 ? d->build_values : NULL; v;
-                 v = v->next)
+            for (const NamedValue *v = d->kind == DECL_CHECK && strcmp(d->name, row->run) == 0 ? d->build_values : NULL;
+                 v; v = v->next)
                 if (v->name == p->name) add_values(c, row, original, p, v->value, source);
     }
 }
@@ -303,8 +307,11 @@ static void translate_one(void *context, int i)
     Cliffs *const c = context;
     Variant *const v = &c->variants.items[i];
     if (v->build.status) return;
-    BuildRequest request = { .device = c->cases.device, .program = v->program, .name = v->row->run,
-                             .bindings = v->build.bindings, .n_bindings = v->build.n_bindings };
+    BuildRequest request = { .device = c->cases.device,
+                             .program = v->program,
+                             .name = v->row->run,
+                             .bindings = v->build.bindings,
+                             .n_bindings = v->build.n_bindings };
     v->build.status = target_choose(c->cases.device, &c->cases.build, &request.target);
     if (!v->build.status) v->build.status = kernel_translate(&request, &v->plain);
     if (v->build.status) v->build.message = memory_copy_text(kiln_error_message());
@@ -336,7 +343,8 @@ static void build_all(Cliffs *c)
     for (int i = 0; i < c->variants.count; i++) {
         Variant *const v = &c->variants.items[i];
         const Variant *const original = &c->variants.items[v->original];
-        v->same_code = v != original && v->plain && original->plain && has_same_source(c->arena, v->plain, original->plain);
+        v->same_code =
+            v != original && v->plain && original->plain && has_same_source(c->arena, v->plain, original->plain);
     }
     in_parallel(c->variants.count, build_one, c);
     lend_references(c, true);
@@ -414,8 +422,7 @@ static bool compare_large(Cliffs *c, Case *large, const Case *original, Variant 
         const CaseTolerance t = tolerance_for(v->large, i, plan->params[i].type);
         const kiln_tensor got = first_part(&large->inputs[i].host), expected = first_part(&original->expected[i].host);
         char problem[512];
-        if (compare_tensors(plan->params[i].name, &got, &expected, &t, problem, sizeof problem))
-            continue;
+        if (compare_tensors(plan->params[i].name, &got, &expected, &t, problem, sizeof problem)) continue;
         v->wrong = arena_printf(c->arena, "at the size that is timed: %s", problem);
         return false;
     }
@@ -468,7 +475,8 @@ static void time_row(Cliffs *c, int first)
     for (int i = first; ok && i < c->variants.count && c->variants.items[i].original == first; i++) {
         Variant *const v = &c->variants.items[i];
         progress("timing %s: %s", v->row->name, v->name);
-        if (c->options->verbose) fprintf(stderr, "%.1f s: %s, %s %s\n", seconds_now() - c->began, v->row->name, v->name, v->what);
+        if (c->options->verbose)
+            fprintf(stderr, "%.1f s: %s, %s %s\n", seconds_now() - c->began, v->row->name, v->name, v->what);
         if (!v->build.status && !v->wrong && !v->same_code) time_variant(c, &original, v, i == first);
     }
     case_close(&original);
@@ -494,12 +502,18 @@ static void keep_sources(const Cliffs *c)
     mkdir(c->options->keep, 0777);
     for (int i = 0; i < c->variants.count; i++) {
         const Variant *const v = &c->variants.items[i];
-        if (!keep_source(c, i, v->wrong ? v->wrong : v->build.message ? first_line(c->arena, v->build.message) : "kept"))
+        if (!keep_source(c, i,
+                         v->wrong           ? v->wrong
+                         : v->build.message ? first_line(c->arena, v->build.message)
+                                            : "kept"))
             fprintf(stderr, "kiln: cannot write into %s\n", c->options->keep);
     }
 }
 
-static bool is_late(const Cliffs *c) { return c->options->limit && seconds_now() - c->began > (double)c->options->limit; }
+static bool is_late(const Cliffs *c)
+{
+    return c->options->limit && seconds_now() - c->began > (double)c->options->limit;
+}
 
 // Row by row, so that what is known is said, whatever becomes of the next.
 static void run_variants(Cliffs *c)

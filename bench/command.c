@@ -448,10 +448,20 @@ static int list_rows(const BenchOptions *o)
     return listed ? EXIT_OK : fail_no_row(o);
 }
 
+void bench_print_saved(const char *path)
+{
+    size_t n;
+    char *const text = file_read(path, &n);
+    if (text) fwrite(text, 1, n, stdout);
+    fflush(stdout);
+    memory_free(text);
+}
+
 static void end_json(const Bench *b, const char *more)
 {
     fprintf(b->json, "\n], \"copy_bytes_per_second\": %.0f%s}\n", b->copy_rate, more);
     fflush(b->json);
+    if (b->options->json && b->options->save) bench_print_saved(b->options->save);
 }
 
 static void print_interrupted(void *context)

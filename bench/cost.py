@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""cost.py - what the model of cost (src/lower/gpu/cost) expects, beside what was measured.
+"""cost.py - what the cost model (src/lower/gpu/cost) expects, beside what was measured.
 
 usage: cost.py measure CASES >MEASURED     on a machine with a GPU: times each line "FILE KERNEL NAME=VALUE..." of CASES
        cost.py compare MEASURED [WORST]    anywhere: estimates the same launches, prints the errors and their distribution

@@ -67,18 +67,18 @@ const char *text_of(const Rewriter *w, Span span);
 Span span_of(const Rewriter *w, const St *st); // with its semicolon
 // The span's text with `with` in place of the name, which occurs in `st` or `ex`.
 const char *text_replacing(const Rewriter *w, Span span, const St *st, Name name, const char *with);
-void replace_name(Rewriter *w, const St *st, Name name, const char *with); // all its uses in the statement
+void replace_name(Rewriter *w, const St *st, Name name, const char *with);  // all its uses in the statement
 void replace_after(Rewriter *w, const St *st, Name name, const char *with); // in all that follows it in its block
-const char *fresh(const Rewriter *w, const char *stem);                    // a name that does not occur
+const char *fresh(const Rewriter *w, const char *stem);                     // a name that does not occur
 const char *opaque_zero(Rewriter *w); // a variable that is 0, which the compiler cannot know; NULL: none can be made
 int choose(Rewriter *w, int n);       // one of n ways
 
 // ---- facts
 typedef void Each(void *context, const Ex *ex);
-void each_of(const Ex *ex, Each *each, void *context);              // every node, the outer first
-void each_in(const St *st, Each *each, void *context);              // of every expression of the statement and of those in it
-void each_own(const St *st, Each *each, void *context);             // not of those in it
-const Ex *root_of(const Ex *ex);                                    // A of A[i][j]; itself if it is no subscript
+void each_of(const Ex *ex, Each *each, void *context);  // every node, the outer first
+void each_in(const St *st, Each *each, void *context);  // of every expression of the statement and of those in it
+void each_own(const St *st, Each *each, void *context); // not of those in it
+const Ex *root_of(const Ex *ex);                        // A of A[i][j]; itself if it is no subscript
 bool is_named(const Ex *ex, Name name);
 bool uses(const St *st, Name name);
 bool uses_in(const Ex *ex, Name name);
@@ -92,9 +92,9 @@ bool is_changed(const Rewriter *w, Name name);    // assigned anywhere after its
 bool is_constant(const Rewriter *w, const Ex *ex, int64_t *value);
 bool is_plain(const Rewriter *w, const Ex *ex); // of + - * / %, numbers, and names that never change
 bool are_independent(const Rewriter *w, const St *a, const St *b);
-bool holds(const St *st, StKind kind); // the statement is one, or has one in it
-const St *own_block(const St *body);   // the statements of a body, in a block or alone
-bool is_pure(const Rewriter *w, const Ex *ex);  // the same, with comparisons, choices and built-in functions
+bool holds(const St *st, StKind kind);         // the statement is one, or has one in it
+const St *own_block(const St *body);           // the statements of a body, in a block or alone
+bool is_pure(const Rewriter *w, const Ex *ex); // the same, with comparisons, choices and built-in functions
 const Place *find_place(const Rewriter *w, const St *st);
 bool is_forall_index(const Place *place, Name name);
 

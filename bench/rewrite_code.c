@@ -115,9 +115,10 @@ bool always_true(Rewriter *w, const Place *place)
     return true;
 }
 
-static const char *const operators[OP_COUNT] = { [OP_MUL] = "*",  [OP_DIV] = "/",  [OP_MOD] = "%", [OP_ADD] = "+",
-                                                 [OP_SUB] = "-",  [OP_SHL] = "<<", [OP_SHR] = ">>", [OP_AND] = "&",
-                                                 [OP_XOR] = "^",  [OP_OR] = "|",   [OP_MIN] = "min", [OP_MAX] = "max" };
+static const char *const operators[OP_COUNT] = {
+    [OP_MUL] = "*",  [OP_DIV] = "/", [OP_MOD] = "%", [OP_ADD] = "+", [OP_SUB] = "-",   [OP_SHL] = "<<",
+    [OP_SHR] = ">>", [OP_AND] = "&", [OP_XOR] = "^", [OP_OR] = "|",  [OP_MIN] = "min", [OP_MAX] = "max"
+};
 
 // Inside foralls an update is one only if every index is in the target's subscripts: else it is a reduction.
 static bool is_update(const Rewriter *w, const Place *place)

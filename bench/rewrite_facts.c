@@ -313,8 +313,7 @@ static bool constant_call(const Rewriter *w, const Ex *ex, int64_t *value)
     if (n == 2 && strcmp(name, "min") == 0) return *value = a[0] < a[1] ? a[0] : a[1], true;
     if (n == 2 && strcmp(name, "max") == 0) return *value = a[0] > a[1] ? a[0] : a[1], true;
     if (n == 2 && strcmp(name, "ceildiv") == 0 && a[1] > 0) return *value = (a[0] + a[1] - 1) / a[1], true;
-    if (n == 3 && strcmp(name, "clamp") == 0)
-        return *value = a[0] < a[1] ? a[1] : a[0] > a[2] ? a[2] : a[0], true;
+    if (n == 3 && strcmp(name, "clamp") == 0) return *value = a[0] < a[1] ? a[1] : a[0] > a[2] ? a[2] : a[0], true;
     return false;
 }
 
@@ -348,7 +347,8 @@ bool is_constant(const Rewriter *w, const Ex *ex, int64_t *value)
     case EX_TYPE: return *value = TYPE_BASE + (int64_t)ex->type.type, true;
     case EX_NAME: return constant_name(w, ex->name.name, value);
     case EX_CALL: return constant_call(w, ex, value);
-    case EX_SELECT: return is_constant(w, ex->select.cond, &a) && is_constant(w, a ? ex->select.a : ex->select.b, value);
+    case EX_SELECT:
+        return is_constant(w, ex->select.cond, &a) && is_constant(w, a ? ex->select.a : ex->select.b, value);
     case EX_BINARY:
         return is_constant(w, ex->binary.a, &a) && is_constant(w, ex->binary.b, &b) &&
                constant_binary(ex->binary.op, a, b, value);
@@ -474,7 +474,8 @@ static void add_effects(Effects *e, const St *st)
     case ST_ATOMIC:
     case ST_PIPELINE: e->ordered = true; break;
     case ST_ASSIGN:
-        if (root_of(st->assign.target)->kind == EX_NAME) add_name(e, &e->written, root_of(st->assign.target)->name.name);
+        if (root_of(st->assign.target)->kind == EX_NAME)
+            add_name(e, &e->written, root_of(st->assign.target)->name.name);
         else e->ordered = true;
         break;
     case ST_DECL:

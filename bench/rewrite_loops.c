@@ -95,7 +95,8 @@ bool loop_for_forall(Rewriter *w, const Place *place)
     const IndexVar *const index = st->forall.indices;
     const bool small = !index->lo && is_constant(w, index->hi, &extent) && extent <= UNROLLED_MAX;
     if ((n == 1 || subscripts_fragment(w, st->forall.body, index->name, NULL)) && !small) return false;
-    const char *const body = text_of(w, span_of(w, st->forall.body)), *const lo = index->lo ? text_of(w, index->lo->span) : "0";
+    const char *const body = text_of(w, span_of(w, st->forall.body)), *const lo =
+                                                                          index->lo ? text_of(w, index->lo->span) : "0";
     const Span rest = { w->source, index->next ? index->next->span.begin : 0,
                         nth_index(st->forall.indices, n - 1)->span.end };
     edit(w, st->span.begin, span_of(w, st).end, "%sfor (int %s = %s; %s < %s; %s++)%s%s%s %s", small ? "unroll " : "",
@@ -140,8 +141,8 @@ bool halves(Rewriter *w, const Place *place)
     const Span behind = { w->source, index->span.end, st->forall.body->span.begin };
     const char *const shifted = arena_printf(w->arena, "(%s + %s)", index->name, half);
     edit(w, index->span.begin, index->span.end, "%s : %s", index->name, half);
-    edit(w, span_of(w, st).end, span_of(w, st).end, "\nforall (%s%s : %s%s%s", before, index->name, half, text_of(w, behind),
-         text_replacing(w, span_of(w, st->forall.body), st->forall.body, index->name, shifted));
+    edit(w, span_of(w, st).end, span_of(w, st).end, "\nforall (%s%s : %s%s%s", before, index->name, half,
+         text_of(w, behind), text_replacing(w, span_of(w, st->forall.body), st->forall.body, index->name, shifted));
     w->what = arena_printf(w->arena, "%s", index->name);
     return true;
 }
@@ -209,11 +210,12 @@ static bool meet_at_elements(const Rewriter *w, const St *a, const St *b)
 bool fuse(Rewriter *w, const Place *place)
 {
     const St *const b = place->st, *const a = place->before;
-    if (!a || a->kind != ST_FORALL || b->kind != ST_FORALL || holds(a, ST_CONTINUE) || holds(b, ST_CONTINUE)) return false;
+    if (!a || a->kind != ST_FORALL || b->kind != ST_FORALL || holds(a, ST_CONTINUE) || holds(b, ST_CONTINUE))
+        return false;
     if (holds(a->forall.body, ST_DECL) || holds(b->forall.body, ST_DECL)) return false;
     if (strcmp(text_of(w, head_of(w, a)), text_of(w, head_of(w, b))) != 0 || !meet_at_elements(w, a, b)) return false;
-    edit(w, a->span.begin, span_of(w, b).end, "%s{\n%s\n%s\n}", text_of(w, head_of(w, a)), text_of(w, span_of(w, a->forall.body)),
-         text_of(w, span_of(w, b->forall.body)));
+    edit(w, a->span.begin, span_of(w, b).end, "%s{\n%s\n%s\n}", text_of(w, head_of(w, a)),
+         text_of(w, span_of(w, a->forall.body)), text_of(w, span_of(w, b->forall.body)));
     return true;
 }
 

@@ -94,7 +94,8 @@ bool view_between(Rewriter *w, const Place *place)
     each_own(place->st, add_slice, &s);
     if (!s.items.count) return false;
     const Ex *const ex = s.items.items[choose(w, s.items.count)], *const root = root_of(ex);
-    if (find_param(w, root->name.name)->optional) return false; // its uses stand under conditions that a view would leave
+    if (find_param(w, root->name.name)->optional)
+        return false; // its uses stand under conditions that a view would leave
     const Ex *const part = choose(w, 2) ? leading_part(w, ex) : NULL;
     const bool is_element = part && count_subscripts(part) == count_list(find_param(w, root->name.name)->extents);
     const Ex *const of = part && !is_element ? part : root;
@@ -177,7 +178,8 @@ static const char *bare_names(const Rewriter *w, const St *st)
 bool declare_apart(Rewriter *w, const Place *place)
 {
     if (!declares_tiles(place) || !choose_name(w, place->st, true)) return false;
-    edit(w, place->st->span.begin, span_of(w, place->st).end, "%s;%s", bare_names(w, place->st), fills_of(w, place->st));
+    edit(w, place->st->span.begin, span_of(w, place->st).end, "%s;%s", bare_names(w, place->st),
+         fills_of(w, place->st));
     w->what = place->st->decl.names->name;
     return true;
 }
@@ -244,7 +246,8 @@ static void add_dimension(const Rewriter *w, Shape *s, const Ex *sub, const Ex *
     if (!start) s->words = arena_printf(w->arena, "%s[%s]", s->words, index);
     else if (!sub->sub.step) s->words = arena_printf(w->arena, "%s[(%s) + %s]", s->words, start, index);
     else
-        s->words = arena_printf(w->arena, "%s[(%s) + %s*(%s)]", s->words, start, index, text_of(w, sub->sub.step->span));
+        s->words =
+            arena_printf(w->arena, "%s[(%s) + %s*(%s)]", s->words, start, index, text_of(w, sub->sub.step->span));
     s->extent[s->n++] = start ? sub->sub.width : extent;
 }
 

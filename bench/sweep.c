@@ -492,6 +492,7 @@ static void end_sweep(const Sweep *s, const char *more)
 {
     if (s->json) fprintf(s->json, "\n]%s}\n", more);
     if (s->json) fflush(s->json);
+    if (s->json && s->options->json && s->options->save) bench_print_saved(s->options->save);
     if (!s->options->json) print_sums(s);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* paged_decode.cpp - decoding through the paged operators, in C++20: requests of different lengths share the pages of one cache;
- * each step appends a token of every request, its keys turned by their positions, and attends. The last step's result is compared
- * with a plain loop.
+ * each step appends a token of every request, its keys turned by their positions, plans how the keys are divided, and attends. The
+ * last step's result is compared with a plain loop.
  *
  *     c++ -std=c++20 paged_decode.cpp -lkiln -o paged_decode && ./paged_decode cpu            (or: cuda:0)
  */
@@ -86,6 +86,7 @@ int decode(const std::string &name)
     const kiln::operators ops(device);
     const kiln::stream stream(device);
     kiln::workspace scratch(device);
+    kiln::plan<kiln_paged_plan> plan(device);
     const kiln::tensor k(device, KILN_F16, { PAGES, PAGE, HKV, D }), v(device, KILN_F16, { PAGES, PAGE, HKV, D });
     k.upload(std::span<const std::uint16_t>(random_values(k.bytes() / 2)));
     v.upload(std::span<const std::uint16_t>(random_values(v.bytes() / 2)));
@@ -114,8 +115,11 @@ int decode(const std::string &name)
                   .k = k,
                   .v = v,
                   .rotary = &rotary });
+        // One for all layers of a step; here is one layer.
+        ops.make(kiln_paged_plan_make, kiln_paged_plan_size, stream, plan,
+                 { .lengths = now, .rows = B, .heads = H, .key_heads = HKV, .size = D, .causal = true });
         ops.run(kiln_paged_attention, kiln_paged_attention_workspace_size, stream, scratch,
-                { .q = q, .k = k, .v = v, .table = table, .lengths = now, .out = out, .causal = true });
+                { .plan = plan, .q = q, .k = k, .v = v, .table = table, .lengths = now, .out = out, .causal = true });
         kiln::wait(device, stream); // `now` goes
     }
     const auto result = out.download<std::uint16_t>(), all_k = k.download<std::uint16_t>(),

@@ -16,7 +16,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OWNERS = {"kiln_device", "kiln_stream", "kiln_event", "kiln_program", "kiln_kernel", "kiln_ops", "kiln_archive"}
-PLANS = {"const kiln_paged_plan *"}        # which the safe forms of calls leave out
+PLANS = {"const kiln_paged_plan *": "PagedPlan", "const kiln_mla_plan *": "MlaPlan"}
+BORROWED = ("const kiln_rotary *", "const kiln_mla_shape *")       # structs of numbers in host memory
 SCALARS = {"_Bool": "bool", "double": "f64", "int": "c_int", "int64_t": "i64", "uint64_t": "u64", "size_t": "usize",
            "char": "c_char", "void": "c_void", "int32_t": "i32", "uint8_t": "u8", "float": "f32", "unsigned int": "c_uint"}
 
@@ -174,7 +175,7 @@ class Arguments:
             if field in ("workspace", "workspace_bytes"):
                 self.scratch = True
                 continue
-            if kind in PLANS:
+            if field in ("memory", "memory_bytes"):            # of a plan, which has its own
                 continue
             self.fields.append((field, kind, self.safe(h, kind)))
         self.usable = all(safe for _, _, safe in self.fields)
@@ -183,9 +184,12 @@ class Arguments:
         if kind == "const kiln_tensor *":
             self.borrows = True
             return "Option<&'a Tensor>"
-        if kind == "const kiln_rotary *":
+        if kind in BORROWED:
             self.borrows = True
-            return "Option<&'a sys::kiln_rotary>"
+            return "Option<&'a sys::%s>" % kind.split()[1]
+        if kind in PLANS:
+            self.borrows = True
+            return "Option<&'a %s>" % PLANS[kind]
         if kind == "const double *":
             return "Option<f64>"
         if kind in h.enums:
@@ -217,8 +221,12 @@ class Arguments:
                 "        sys::%s {" % self.name, "            struct_size: core::mem::size_of::<sys::%s>()," % self.name]
         for field, kind, safe in self.fields:
             name = field_name(field)
-            value = {"Option<&'a Tensor>": "tensor(self.%s, held)", "Option<&'a sys::kiln_rotary>": "self.%s.map_or(core::ptr::null(), |r| r)",
-                     "Option<f64>": "number(self.%s, numbers)", "Option<Type>": "self.%s.map_or(0, |t| t as u32)"}.get(safe)
+            value = {"Option<&'a Tensor>": "tensor(self.%s, held)", "Option<f64>": "number(self.%s, numbers)",
+                     "Option<Type>": "self.%s.map_or(0, |t| t as u32)"}.get(safe)
+            if kind in BORROWED:
+                value = "self.%s.map_or(core::ptr::null(), |r| r)"
+            if kind in PLANS:
+                value = "plan(self.%s, held)"
             if value is None:
                 value = "self.%s as u32" if safe[0].isupper() else "self.%s"
             out.append("            %s: %s," % (name, value % name))
@@ -245,32 +253,55 @@ def method_text(name, arguments, sized):
         call + ["    }", ""]
 
 
+# Those that fill a plan, whose memory grows to what the size function asks for.
+def plan_method_text(h, name, arguments, plan):
+    sized = name[:-len("_make")] + "_size"
+    asked = "&c" if h.functions[sized][1][1][1] == "const %s *" % arguments.name else "c.shape"
+    return ["    /// `%s`: the plan is for calls that are queued later on the same stream." % name,
+            "    pub fn %s(&self, stream: &Stream, args: &%s, plan: &mut %s) -> Result<()> {" % (name[len("kiln_"):], arguments.rust, plan),
+            "        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);",
+            "        let mut c = args.c_struct(&mut numbers, &mut held);",
+            "        let mut bytes = 0;",
+            "        check(unsafe { sys::%s(self.as_ptr(), %s, &mut bytes) })?;" % (sized, asked),
+            "        stream.fits(self.device())?;",
+            "        c.memory = plan.reserve(self.device(), bytes)?;", "        c.memory_bytes = bytes;",
+            "        let mut made = Default::default();",
+            "        check(unsafe { sys::%s(self.as_ptr(), stream.as_ptr(), &c, &mut made) })?;" % name,
+            "        plan.set(made);", "        held.extend(plan.held());", "        stream.hold(held);", "        Ok(())", "    }", ""]
+
+
 def safe_text(h):
     out = ["// SPDX-License-Identifier: MIT", "//! What follows from the C headers. Written by rust/generate.py.", "",
-           "use crate::{check, Held, Operators, Result, Stream, Tensor, Workspace};", "use kiln_sys as sys;", "",
+           "use crate::{check, Held, MlaPlan, Operators, PagedPlan, Plan, Result, Stream, Tensor, Workspace};", "use kiln_sys as sys;", "",
            "fn tensor(t: Option<&Tensor>, held: &mut Vec<Held>) -> *const sys::kiln_tensor {", "    match t {",
            "        Some(t) => {", "            held.push(t.held());", "            t.as_c()", "        }",
            "        None => core::ptr::null(),", "    }", "}", "",
+           "fn plan<T: Copy + Default>(p: Option<&Plan<T>>, held: &mut Vec<Held>) -> *const T {", "    match p {", "        Some(p) => {",
+           "            held.extend(p.held());", "            p.as_c()", "        }", "        None => core::ptr::null(),", "    }", "}", "",
            "fn number(x: Option<f64>, numbers: &mut Vec<Box<f64>>) -> *const f64 {", "    match x {", "        Some(x) => {",
            "            numbers.push(Box::new(x));", "            &**numbers.last().unwrap()", "        }",
            "        None => core::ptr::null(),", "    }", "}", ""]
-    calls, left = [], []
+    calls, plans, left = [], [], []
     for name, (result, parameters) in sorted(h.functions.items()):
         kinds = [kind for _, kind in parameters]
         if result != "kiln_status" or kinds[:2] != ["kiln_ops *", "kiln_stream *"]:
             continue
-        struct = re.fullmatch(r"const (kiln_\w+) \*", kinds[2])[1] if len(kinds) == 3 else None
+        plan = PLANS.get("const " + kinds[3]) if len(kinds) == 4 else None
+        struct = re.fullmatch(r"const (kiln_\w+) \*", kinds[2])[1] if len(kinds) == 3 or plan else None
         arguments = Arguments(h, struct) if struct in h.structs else None
+        if plan and arguments.usable:
+            plans.append((name, arguments, plan))
+            continue
         sized = name + "_workspace_size"
         if not arguments or not arguments.usable or (arguments.scratch and sized not in h.functions):
             left.append(name)
             continue
         calls.append((name, arguments, sized))
-    used = {kind for _, a, _ in calls for _, kind, _ in a.fields if kind in h.enums} | set(WRAPPED_ENUMS)
+    used = {kind for _, a, _ in calls + plans for _, kind, _ in a.fields if kind in h.enums} | set(WRAPPED_ENUMS)
     for name in sorted(used):
         out += enum_text(h, name)
     done = set()
-    for _, arguments, _ in calls:
+    for _, arguments, _ in calls + plans:
         if arguments.name not in done:
             done.add(arguments.name)
             out += arguments.text(h)
@@ -278,6 +309,8 @@ def safe_text(h):
             "/// are in `kiln_sys` alone: %s." % (", ".join("`%s`" % name for name in left) or "none"), "impl Operators {"]
     for name, arguments, sized in calls:
         out += method_text(name, arguments, sized)
+    for name, arguments, plan in plans:
+        out += plan_method_text(h, name, arguments, plan)
     return "\n".join(out[:-1] + ["}", ""])
 
 

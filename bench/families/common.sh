@@ -4,9 +4,12 @@
 #   BUILD    a folder that is built already; default: build-gpu, built here first
 #   DEVICE   cuda:0; cpu with DIVIDE, a divisor of the sizes, where there is no GPU
 #   CHECK    0: no checks, the times alone
+#   QUICK    seconds: of layers with a state, calls beside their peers alone, and no row begins later
 #
 # Peers that PyTorch does not hold (fla-core, einops, gemlite, triton-kernels) are looked for in .gpu/peers, too:
-# pip install --no-deps --target .gpu/peers NAME. A peer that is missing is named.
+# pip install --no-deps --target .gpu/peers NAME. A peer that is missing is named. mamba_ssm needs only ops, utils and distributed of
+# its source there, without __init__.py, which wants compiled parts. fla refuses gated gradients on Hopper with Triton 3.4 to 3.7.0:
+# a newer one in .gpu/triton is taken for the scripts of layers with a state.
 set -u
 device=${DEVICE:-cuda:0} divide=${DIVIDE:-1} build=${BUILD:-build-gpu} python=${KILN_PYTHON:-python3}
 if [ -z "${BUILD:-}" ]; then
@@ -26,6 +29,11 @@ check_operators() { # check_operators NAME...: tests/ops/NAME_test.c on the devi
     for test in "$@"; do
         echo "$test: $(KILN_TEST_DEVICE=$device timeout 250 "$build/tests/ops_${test}_test" 2>&1 | grep -E 'FAILED|PASSED|ERROR' | head -n 6 | tr '\n' ' ')"
     done
+}
+
+recurrent_peers() { # recurrent_peers FAMILY...: calls beside those of fla and mamba_ssm
+    timeout $((${QUICK:-240} + 60)) env PYTHONPATH="$PWD/.gpu/triton:$PYTHONPATH" "$python" bench/families/recurrent_peers.py \
+        --device="$device" --limit="${QUICK:-240}" "$@" 2>&1 | grep -v -i warn | tail -n 40
 }
 
 compile_times() { # compile_times NAME: /tmp/NAME.c, a program that times operators, as /tmp/NAME

@@ -3,6 +3,7 @@
 # Gradients of the gated delta net and of the causal convolution on a GPU: their checks, the example, and times of the kernels and
 # calls beside the forward pass. Runs in the root of the repository; some 6 minutes. Last: a table of time, bytes that have to be moved, TB/s.
 . bench/families/common.sh
+[ -z "${QUICK:-}" ] || { recurrent_peers gdn kda; exit; }
 check_kernels kernels/linear/gdn_backward.tile kernels/linear/kda.tile kernels/linear/kda_backward.tile
 check_kernels --filter=backward kernels/linear/causal_conv.tile
 check_operators kda gdn_backward
@@ -43,24 +44,5 @@ row "kda step B=64" kda.tile kda_step "T=bf16 DK=128 DV=128 R=1 G=1 NORM=true sc
 for bs in 64 128; do for bd in 64 128; do row "conv BS=$bs BD=$bd" causal_conv.tile causal_conv_backward_main "T=bf16 W=4 BS=$bs BD=$bd B=1 S=32768 D=8192 Offset=none Init=none dLast=none dInit=none"; done; done
 row "conv sum" causal_conv.tile causal_conv_backward_sum "T=bf16 W=4 B=1 M=512 D=8192"
 row "conv backward" causal_conv.tile causal_conv_backward "T=bf16 W=4 B=1 S=32768 D=8192 Offset=none Init=none dLast=none dInit=none"
-cat >/tmp/gdn_rival.py <<'END'
-import torch
-try:
-    from fla.ops.gated_delta_rule import chunk_gated_delta_rule
-except Exception as e:
-    print("fla is not here:", e); raise SystemExit
-def case(B, S, H, D):
-    q, k, v = (torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
-    g = torch.nn.functional.logsigmoid(torch.randn(B, S, H, device="cuda")).requires_grad_()
-    beta = torch.rand(B, S, H, device="cuda", dtype=torch.bfloat16).requires_grad_()
-    do = torch.randn_like(v)
-    o, _ = chunk_gated_delta_rule(q, k, v, g, beta, use_qk_l2norm_in_kernel=True)
-    for i in range(13):
-        if i == 3: a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2)); a.record()
-        o.backward(do, retain_graph=True)
-    b.record(); torch.cuda.synchronize()
-    print("fla backward B=%d S=%d H=%d D=%d %9.1f us" % (B, S, H, D, a.elapsed_time(b) * 100))
-for s in ((1, 2048, 32, 128), (1, 8192, 32, 128), (1, 32768, 32, 128), (8, 2048, 32, 128), (1, 8192, 64, 128)): case(*s)
-END
-timeout 200 python3 /tmp/gdn_rival.py 2>&1 | tail -n 8
+recurrent_peers gdn kda
 cat /tmp/gdn.table

@@ -3,6 +3,7 @@
 # Linear attention, retention and Mamba-2, forward and backward, on a GPU: checks, then times beside the least time for their bytes.
 # Runs in the root of the repository; some 6 minutes with the build. Last: a table. DEVICE=cpu DIVIDE=32 BUILD=build: small, without a GPU.
 . bench/families/common.sh
+[ -z "${QUICK:-}" ] || { recurrent_peers linear mamba2; exit; }
 check_kernels kernels/linear/linear_attention.tile kernels/linear/linear_attention_backward.tile kernels/linear/mamba2.tile kernels/linear/mamba2_backward.tile
 KILN_TEST_LONG=1 check_operators recurrent recurrent_backward
 cat >/tmp/lin.c <<'END_C'
@@ -86,21 +87,4 @@ int main(int argc, char **argv)
 END_C
 compile_times lin
 timeout 400 /tmp/lin "$device" "$divide"
-# fla, if it is there: the same shapes, forward and backward together
-[ "$device" = cpu ] || timeout 200 "$python" - <<'END_PY' 2>&1 | tail -n 6
-import torch
-from fla.ops.simple_gla import chunk_simple_gla
-for B, S, H, D in ((8, 2048, 16, 128), (1, 32768, 16, 128), (4, 8192, 64, 128)):
-    q, k, v = (torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in "qkv")
-    g = (-0.1 * torch.rand(B, S, H, device="cuda")).requires_grad_()
-    y = torch.randn_like(v)
-    def time(f, n=10):
-        for _ in range(3): f()
-        x, z = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        x.record()
-        for _ in range(n): f()
-        z.record(); z.synchronize()
-        return x.elapsed_time(z) / n
-    o = chunk_simple_gla(q, k, v, g=g)[0]
-    print("fla simple_gla B%d S%d H%d D%d: forward %.3f ms, backward %.3f ms" % (B, S, H, D, time(lambda: chunk_simple_gla(q, k, v, g=g)), time(lambda: o.backward(y, retain_graph=True))))
-END_PY
+[ "$device" = cpu ] || recurrent_peers linear mamba2

@@ -3,6 +3,7 @@
 # Layers with a state on a GPU: their checks, and the times of kernels and calls. Runs in the root of the repository; some 8 minutes.
 # Last: a table of time, bytes that have to be moved, and the share of 4.0 TB/s (H200; H100: 3.0) that this is.
 . bench/families/common.sh
+[ -z "${QUICK:-}" ] || { recurrent_peers step mamba2; exit; }
 check_kernels kernels/linear
 check_operators recurrent
 
@@ -57,4 +58,5 @@ for bp in 16 32 64; do row "mamba2_step f32 B=64 H=80 BP=$bp" mamba2.tile mamba2
 for w in 512 1024 2048; do row "mamba2_state_passing W=$w" mamba2.tile mamba2_state_passing "T=f16 W=$w B=8 NC=16 H=80 P=64 N=128 L=256"; done
 for bs in 16 32 64; do for bd in 64 128; do row "causal_conv BS=$bs BD=$bd" causal_conv.tile causal_conv "T=bf16 W=4 BS=$bs BD=$bd B=1 S=32768 D=8192 Offset=none"; done; done
 row "causal_conv_step B=256 D=8192" causal_conv.tile causal_conv_step "T=bf16 W=4 R=1 B=256 D=8192 M=256 From=none To=none"
+recurrent_peers step
 cat /tmp/recurrent.table

@@ -20,9 +20,9 @@
   "Constants of the language.")
 (defconst tile-mode-functions
   '("exp" "exp2" "log" "log2" "sqrt" "rsqrt" "pow" "sin" "cos" "tanh" "erf" "abs" "floor" "ceil" "round" "rint" "trunc"
-    "min" "max" "clamp" "fma" "ceildiv" "popcount" "clz" "ffs" "dot4" "random" "atomic_add" "atomic_min" "atomic_max"
-    "atomic_and" "atomic_or" "atomic_exchange" "atomic_cas" "convert" "bitcast" "present" "transpose" "promote" "tf32x3"
-    "sparse24" "cumsum" "random_int")
+    "min" "max" "clamp" "fma" "ceildiv" "popcount" "clz" "ffs" "dot4" "random" "fast_tanh" "atomic_add" "atomic_min"
+    "atomic_max" "atomic_and" "atomic_or" "atomic_exchange" "atomic_cas" "convert" "bitcast" "present" "transpose"
+    "promote" "tf32x3" "sparse24" "cumsum" "random_int")
   "Built-in functions.")
 (defconst tile-mode-statements
   '("grid" "on" "require" "assume" "assert" "print" "layout" "stage" "view" "input" "tolerance" "cluster" "temp")

@@ -279,6 +279,21 @@ class workspace
     std::size_t bytes_ = 0;
 };
 
+// How the keys of a ragged batch are divided, with its memory: kiln::plan<kiln_paged_plan>, kiln::plan<kiln_mla_plan>. It is empty
+// until operators::make has filled it. It is a `const P *` wherever a call takes one.
+template <class P> class plan
+{
+  public:
+    explicit plan(const device &of) : memory_(of) {}
+    const P *get() const noexcept { return &value_; }
+    operator const P *() const noexcept { return &value_; }
+
+  private:
+    friend class operators;
+    workspace memory_;
+    P value_ = P();
+};
+
 // ---- programs and kernels
 
 // Copies share it.
@@ -401,6 +416,22 @@ class operators
         args.workspace = scratch.data();
         args.workspace_bytes = scratch.bytes();
         check(call(get(), s.get(), &args));
+    }
+    // kiln_paged_plan_make or kiln_mla_plan_make, with its size function. The plan is for calls that are queued later on the same
+    // stream; it is made again, in the same memory, for each step.
+    template <class Args, class Sized, class P>
+    void make(kiln_status (*call)(kiln_ops *, kiln_stream *, const Args *, P *),
+              kiln_status (*size)(kiln_ops *, const Sized *, size_t *), const stream &s, plan<P> &made,
+              std::type_identity_t<Args> args) const
+    {
+        std::size_t bytes = 0;
+        args.struct_size = sizeof args;
+        if constexpr (std::is_same_v<Sized, Args>) check(size(get(), &args, &bytes));
+        else check(size(get(), args.shape, &bytes));
+        made.memory_.reserve(bytes, s);
+        args.memory = made.memory_.data();
+        args.memory_bytes = made.memory_.bytes();
+        check(call(get(), s.get(), &args, &made.value_));
     }
 
   private:

@@ -246,6 +246,14 @@ def handle_of(device: str) -> int:
 _NUMBERS = ("scale", "alpha", "limit")         # which arguments have by address: left out they have defaults
 
 
+class _Recorder(threading.local):
+    def __init__(self) -> None:
+        self.recorded: Optional[List[Any]] = None       # the calls of the function at hand (_warm.py); None: nobody asks
+
+
+recorder = _Recorder()
+
+
 class Call:
     """One call of an operator. Tensors that are left out are allocated; what does not fit is left to the library, whose message
     names the field: so nothing here fails because a rank is wrong."""
@@ -256,6 +264,7 @@ class Call:
         self.args = self.kind(struct_size=ctypes.sizeof(self.kind))
         self.tensors: Dict[str, Tensor] = {}
         self.keep: List[Any] = []
+        self.made: Dict[str, Any] = {}          # outputs that were left out
         self.first: Optional[Tensor] = None
         for field, x in tensors.items():
             if x is not None:
@@ -284,6 +293,7 @@ class Call:
             if first is None:
                 raise TypeError("%s: there is no tensor" % self.name)
             given = first.framework.empty(tuple(max(int(e), 0) for e in shape), type_name(type), first.device)
+            self.made[field] = given
         tensor = as_tensor(given)
         if tensor.read_only:
             raise Error("bad argument", "%s: '%s' is written, but its memory may only be read" % (self.name, field))
@@ -331,6 +341,8 @@ class Call:
         status = self.function(handle, queue, self.args, *more)
         if status:
             raise error_of(status)
+        if recorder.recorded is not None:
+            recorder.recorded.append(None if more or stream is not None else self)
 
 
 def rows_of(name: str, field: str, tensor: Tensor) -> Tensor:

@@ -105,7 +105,7 @@ def explain(file: File, kernel: Optional[str] = None, *, device: Optional[str] =
             isa: Optional[str] = None, check: bool = False, cost: bool = False, html: bool = False, **values: Any) -> str:
     """What the compiler decided for a kernel, and what each line is expected to cost, as `kiln explain` says it: a text.
 
-    arch      90 or 80: for that GPU, which need not be there; cost: only the model of cost
+    arch      90 or 80: for that GPU, which need not be there; cost: only the cost model
     html      a page with drawings instead, for a browser or `IPython.display.HTML`
     """
     options = _options(device=device, arch=arch, isa=isa, check=check, cost=cost, html=html)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import operator
 import os
 import re
@@ -13,7 +14,7 @@ from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Se
 
 from ._library import (FLOAT, INT, MAX_RANK, NATIVE, NONE, PACKAGE, TENSOR, TYPE_NAMES, Error, ParameterStruct, ProgramOptions,
                        build_options, check, error_of, lib, open_device)
-from ._tensor import _NAMES, Tensor, as_tensor, stream_for, workspace
+from ._tensor import _NAMES, Tensor, as_tensor, current_stream, know_torch, stream_for, tensor_types, workspace
 
 
 class Parameter(NamedTuple):
@@ -31,6 +32,7 @@ class Parameter(NamedTuple):
 
 _KINDS = {NONE: "none", TENSOR: "tensor", INT: "integer", FLOAT: "float"}
 _SCALARS = (int, float, bool, type(None))
+_LAUNCHES_MAX = 256                             # of a kernel that a thread keeps; then it begins anew
 
 
 def _is_scalar(x: Any) -> bool:
@@ -81,6 +83,62 @@ class _Built:
             lib.kiln_kernel_free(self.handle)
 
 
+class _Launches(threading.local):
+    """A thread's launches of a kernel, by shapes, strides, types and device of their tensors."""
+
+    def __init__(self) -> None:
+        self.kept: Dict[Any, "_Launch"] = {}
+
+
+class _Launch:
+    """A launch on tensors of PyTorch: later ones like it differ in addresses and scalars alone."""
+
+    __slots__ = ("built", "words", "structs", "scalars", "first", "index")
+
+    def __init__(self, built: _Built, values: List[Any], first: Tensor):
+        words: List[int] = []
+        for i, x in enumerate(values):
+            words += _number(x, built.parameters[i], "") if type(x) is not Tensor else (TENSOR, addressof(x.struct))
+        self.built, self.words, self.first = built, built.args_type(*words), first
+        self.structs = [(x.struct, i) for i, x in enumerate(values) if type(x) is Tensor]
+        self.scalars = [(i, built.parameters[i]) for i, x in enumerate(values) if type(x) is not Tensor]
+        self.index = -1 if first.device == "cpu" else int(first.device[5:])
+        for x in values:
+            if type(x) is Tensor:
+                x.owner = None                  # whose memory it was
+
+    def run(self, name: str, args: Sequence[Any]) -> None:
+        words, first, n = self.words, self.first, len(args)
+        for struct, i in self.structs:
+            struct.data = args[i].data_ptr()
+        for i, parameter in self.scalars:
+            words[2 * i], words[2 * i + 1] = _number(args[i], parameter, name)
+        queue = current_stream(first.framework, first.device, self.index) if self.index >= 0 else None
+        address, n_bytes, owner = None, 0, None
+        if self.built.is_operator:
+            wanted = c_size_t()
+            check(lib.kiln_workspace_size(self.built.handle, words, n, ctypes.byref(wanted)))
+            address, n_bytes, owner = workspace(first.framework, wanted.value, first.device)
+        status = lib.kiln_launch_with(self.built.handle, queue, words, n, address, n_bytes)
+        if status:
+            raise error_of(status)
+        del owner
+
+
+def _likeness(args: Sequence[Any]) -> Optional[Tuple[Any, ...]]:
+    """What launches with these arguments have in common; None: they are not all tensors of PyTorch and numbers."""
+    parts: List[Any] = []
+    for x in args:
+        kind = type(x)
+        if kind in tensor_types:
+            parts += x.shape, x.stride(), x.dtype, x.device
+        elif kind is int or kind is float or kind is bool:
+            parts.append(kind)
+        else:
+            return None
+    return tuple(parts)
+
+
 class Kernel:
     """A kernel or operator of a program, with its build parameters. Calling it runs it; it is built at the first call on a
     device (about a second, or milliseconds from the cache of earlier runs) and kept.
@@ -105,6 +163,7 @@ class Kernel:
         self._tuned, self._tuned_for = tuned, tuned_for
         self._built: Dict[Tuple[Optional[str], FrozenSet[str]], _Built] = {}
         self._lock = threading.Lock()
+        self._launches = _Launches()
 
     def __repr__(self) -> str:
         return "kiln.Kernel(%s%s)" % (self.name, "<%s>" % self.bindings if self.bindings else "")
@@ -142,6 +201,11 @@ class Kernel:
     # ---- calls
 
     def __call__(self, *args: Any, stream: Any = None, **named: Any) -> Any:
+        like = _likeness(args) if not named and stream is None and know_torch() else None
+        if like is not None:
+            kept = self._launches.kept.get(like)
+            if kept is not None:
+                return kept.run(self.name, args)
         values = [x if type(x) in _SCALARS or _is_scalar(x) else as_tensor(x) for x in args]
         for name, x in named.items():
             named[name] = x if _is_scalar(x) else as_tensor(x)
@@ -154,8 +218,13 @@ class Kernel:
             if more:
                 built = self._get(device, absent.union(more))
         if named or len(values) != len(built.names):
-            values = _in_order(self.name, built, values, named)
-        return self._launch(built, values, first, device, stream)
+            values, like = _in_order(self.name, built, values, named), None
+        result = self._launch(built, values, first, device, stream)
+        if like is not None and first is not None and (device == "cpu" or first.framework.raw_stream):
+            if len(self._launches.kept) >= _LAUNCHES_MAX:
+                self._launches.kept.clear()
+            self._launches.kept[like] = _Launch(built, values, first)
+        return result
 
     def _launch(self, built: _Built, values: List[Any], first: Optional[Tensor], device: Optional[str], stream: Any) -> Any:
         words: List[int] = []
@@ -298,13 +367,23 @@ def load(path: Union[str, os.PathLike], folders: Sequence[Union[str, os.PathLike
             if os.path.exists(os.path.join(folder, name)):
                 name = os.path.join(folder, name)
                 break
+        else:
+            raise Error("not found", "kiln.load: there is no file %s, here or in the library%s" % (name, _near_file(name)))
     return Program(name, None, folders)
 
 
 def kernels_folders() -> List[str]:
     """Where the library's kernels lie: in the package, or in the source tree that holds it."""
     places = [os.path.join(NATIVE, "share", "kiln", "kernels"), os.path.join(PACKAGE, "..", "..", "kernels")]
-    return [place for place in places if os.path.isdir(place)]
+    return [os.path.normpath(place) for place in places if os.path.isdir(place)]
+
+
+def _near_file(name: str) -> str:
+    """"; did you mean 'norm/softmax.tile'?", of the library's files, or nothing."""
+    files = [os.path.relpath(os.path.join(where, file), folder) for folder in kernels_folders()
+             for where, _, names in os.walk(folder) for file in names if file.endswith(".tile")]
+    near = difflib.get_close_matches(name, files, 1)
+    return "; did you mean '%s', of the library?" % near[0] if near else ""
 
 
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"", re.S)

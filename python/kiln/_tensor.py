@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import c_char_p, c_int, c_int64, c_uint64, c_void_p, py_object
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from ._library import (MAX_RANK, TYPE_BITS, TYPE_NAMES, TYPES, Error, TensorStruct, check, device_name, lib, open_device)
 
@@ -573,3 +573,24 @@ def stream_for(device: Optional[str], framework: Any, stream: Any = None) -> Opt
     if device is None or device == "cpu":
         return None
     return wrap_stream(device, framework.stream(device) if stream is None else _native_stream(stream))
+
+
+# ---- PyTorch on the shortest ways (_warm.py, and launches in _program.py)
+
+tensor_types: List[Any] = []                    # torch.Tensor, once PyTorch is there
+plain_types = {int, float, bool, str, type(None)}       # of options that hold nobody's memory
+
+
+def know_torch() -> bool:
+    """Whether there are tensors of PyTorch."""
+    torch = sys.modules.get("torch")
+    if torch is not None and not tensor_types and hasattr(torch, "Tensor"):
+        tensor_types.extend([torch.Tensor, torch.nn.Parameter])
+        plain_types.add(torch.dtype)
+    return bool(tensor_types)
+
+
+def current_stream(framework: Any, device: str, index: int) -> Optional[int]:
+    """Of a CUDA device; None: the default one."""
+    native = framework.raw_stream(index)
+    return _streams.get((device, native)) or wrap_stream(device, native) if native > 1 else None

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_size_t
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from ._calls import (Call, MlaPlanStruct, MlaShape, MoeRoutingStruct, PagedPlanStruct, RotaryStruct, check_values, handle_of,
                      type_name)
 from ._library import TYPES, check, lib
-from ._tensor import Array, as_tensor, workspace
+from ._tensor import Array, as_tensor, plain_types, workspace
+from ._warm import plan_types, warm
 
 __all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax",
            "attention", "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
@@ -411,11 +412,13 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 class PagedPlan:
     """How the keys of a ragged batch are divided: made by `paged_plan` once a step, for every layer. It holds its memory."""
 
-    __slots__ = ("struct", "memory")
+    __slots__ = ("struct", "memory", "pointer", "sizes")
 
     def __init__(self, struct: PagedPlanStruct, memory: Array):
         self.struct = struct
         self.memory = memory
+        self.pointer = ctypes.pointer(struct)
+        self.sizes: Dict[Any, int] = {}         # of workspaces, by kind of call
 
 
 def paged_plan(lengths: Array, *, rows: int, heads: int, key_heads: int, size: int, value_size: int = 0,
@@ -469,7 +472,7 @@ def paged_attention(q: Array, k: Array, v: Array, table: Array, lengths: Array, 
     call.set(max_queries=max_queries, max_keys=max_keys, causal=causal, window=window, softcap=softcap, splits=splits,
              scale=scale)
     if plan is not None:
-        call.set(plan=ctypes.pointer(plan.struct))
+        call.set(plan=plan.pointer)
     call.run(stream)
     return _with_lse(out, lse, wanted)
 
@@ -814,11 +817,13 @@ def nsa_decode_choose(q: Array, k_pooled: Array, v_pooled: Array, lengths: Array
 class MlaPlan:
     """How the keys of a ragged batch are split: made by `mla_plan` once a step, for every layer. It holds its memory."""
 
-    __slots__ = ("struct", "memory")
+    __slots__ = ("struct", "memory", "pointer", "sizes")
 
     def __init__(self, struct: MlaPlanStruct, memory: Array):
         self.struct = struct
         self.memory = memory
+        self.pointer = ctypes.pointer(struct)
+        self.sizes: Dict[Any, int] = {}         # of workspaces, by kind of call
 
     def __repr__(self) -> str:
         shape = MlaShape()
@@ -882,7 +887,7 @@ def mla_decode(plan: MlaPlan, q: Array, cache: Array, table: Array, lengths: Arr
     """
     call = Call("kiln_mla_decode", "kiln_mla_decode_args", q=q, cache=cache, table=table, lengths=lengths)
     made = _mla_outputs(call, out, lse, return_lse)
-    call.set(plan=ctypes.pointer(plan.struct), causal=causal, round_scales=round_scales, scale=scale)
+    call.set(plan=plan.pointer, causal=causal, round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
 
@@ -907,7 +912,7 @@ def mla_decode_sparse(plan: MlaPlan, q: Array, cache: Array, indices: Array, out
                 topk_lengths=topk_lengths, extra_cache=extra_cache, extra_indices=extra_indices,
                 extra_topk_lengths=extra_topk_lengths, sink=sink)
     made = _mla_outputs(call, out, lse, return_lse)
-    call.set(plan=ctypes.pointer(plan.struct), round_scales=round_scales, scale=scale)
+    call.set(plan=plan.pointer, round_scales=round_scales, scale=scale)
     call.run(stream)
     return made
 
@@ -1879,3 +1884,12 @@ def sample(logits: Array, tokens: Optional[Array] = None, *, temperatures: Optio
             call.output(name, given, (), None)
     call.run(stream)
     return tokens
+
+
+# ---- warm calls
+
+plan_types.extend([MlaPlan, PagedPlan])
+plain_types.add(Rotary)
+for _name, _function in list(globals().items()):
+    if _name in __all__ and "stream" in (getattr(_function, "__kwdefaults__", None) or ()):
+        globals()[_name] = warm(_function)

@@ -51,6 +51,13 @@ class OnTheHost(unittest.TestCase):
                 expected, sums = reference(q[b], k[b], v[b], causal, window)
                 self.near(out[b], expected), self.near(lse[b], sums)
 
+    def test_more_queries_than_keys(self):
+        q, k = self.randn(1, 5, 2, 32), self.randn(1, 1, 1, 32)
+        for causal, window in ((True, (0, 0)), (False, (0, 0)), (True, (-1, -1)), (False, (0, 4)), (False, (-1, 7))):
+            out, lse, _ = fa.flash_attn_func(q, k, k, causal=causal, window_size=window, return_attn_probs=True)
+            expected, sums = reference(q[0], k[0], k[0], causal, window)
+            self.near(out[0], expected), self.near(lse[0], sums)
+
     def test_gradients_and_odd_head_sizes(self):
         q, k, v = self.randn(1, 5, 4, 24, grad=True), self.randn(1, 7, 2, 24, grad=True), self.randn(1, 7, 2, 24, grad=True)
         out = fa.flash_attn_func(q, k, v, softmax_scale=0.3, causal=True, deterministic=True)
@@ -88,6 +95,45 @@ class OnTheHost(unittest.TestCase):
             self.near(out[b], expected), self.near(lse[b], sums)
         self.near(fa.flash_attn_with_kvcache(q, k_cache, v_cache)[0], reference(q[0], k_cache[0], v_cache[0])[0])
 
+    def test_causal_queries_and_windows_against_a_cache(self):
+        half, lengths = torch.float16, self.i32(11, 4)
+        q, k, v = (self.randn(2, n, h, 32).to(half) for n, h in ((3, 4), (20, 2), (20, 2)))
+        for causal, window, which in ((True, (-1, -1), None), (True, (4, 0), None), (False, (3, 0), self.i32(1, 0)), (True, (-1, -1), self.i32(1, 1))):
+            out, lse = fa.flash_attn_with_kvcache(q, k, v, cache_seqlens=lengths, causal=causal, window_size=window,
+                                                  cache_batch_idx=which, return_softmax_lse=True)
+            for b, n in enumerate((11, 4)):
+                at = b if which is None else int(which[b])
+                expected, sums = reference(q[b], k[at, :n], v[at, :n], causal, window)
+                torch.testing.assert_close(out[b], expected.to(half), rtol=2e-3, atol=2e-3)
+                torch.testing.assert_close(lse[b], sums.float(), rtol=1e-3, atol=1e-3)
+        one = fa.flash_attn_with_kvcache(q[:, :1], k, v, cache_seqlens=lengths, window_size=(5, 9))      # no key is past its own
+        torch.testing.assert_close(one[0], reference(q[0, :1], k[0, :11], v[0, :11], True, (5, 0))[0].to(half), rtol=2e-3, atol=2e-3)
+        many = self.randn(2, 40, 4, 40).to(half)                               # 80 rows a key head, of a size that is padded
+        cut = [self.randn(2, 20, 2, 40).to(half) for _ in range(2)]
+        out = fa.flash_attn_with_kvcache(many, *cut, cache_seqlens=lengths)
+        torch.testing.assert_close(out[1], reference(many[1], cut[0][1, :4], cut[1][1, :4])[0].to(half), rtol=2e-3, atol=2e-3)
+
+    def test_block_tables(self):
+        half, table, lengths = torch.float16, self.i32(5, 1, 0, 3).view(2, 2), self.i32(700, 100)
+        pages = [self.randn(6, 512, 2, 32).to(half) for _ in range(2)]         # of two of Kiln's pages
+        q, k, v = self.randn(2, 2, 4, 32).to(half), self.randn(2, 2, 2, 32).to(half), self.randn(2, 2, 2, 32).to(half)
+        out = fa.flash_attn_with_kvcache(q, *pages, k, v, cache_seqlens=lengths, block_table=table, causal=True, softcap=3.0)
+        whole = [p[table.long()].flatten(1, 2) for p in pages]
+        for b, n in enumerate((702, 102)):
+            self.assertTrue(torch.equal(whole[0][b, n - 2:n], k[b]))
+            self.assertTrue(torch.equal(whole[1][b, n - 2:n], v[b]))
+            capped = fa.flash_attn_func(q[b:b + 1], *(w[b:b + 1, :n] for w in whole), causal=True, softcap=3.0)
+            torch.testing.assert_close(out[b], capped[0], rtol=2e-3, atol=2e-3)
+        with self.assertRaisesRegex(RuntimeError, "block_table"):
+            fa.flash_attn_with_kvcache(q, *pages, k, v, cache_seqlens=self.i32(1023, 0), block_table=table)
+        rows = self.randn(5, 4, 32).to(half)
+        out, lse, _ = fa.flash_attn_varlen_func(rows, *pages, self.i32(0, 2, 5), self.i32(0, 700, 800), 3, 700, causal=True,
+                                                block_table=table, return_attn_probs=True)
+        for b, (at, n) in enumerate((((0, 2), 700), ((2, 5), 100))):
+            expected, sums = reference(rows[slice(*at)], whole[0][b, :n], whole[1][b, :n], True)
+            torch.testing.assert_close(out[slice(*at)], expected.to(half), rtol=2e-3, atol=2e-3)
+            torch.testing.assert_close(lse[:, slice(*at)], sums.float(), rtol=1e-3, atol=1e-3)
+
     def test_rotary_embedding(self):
         cache, q, k = torch.zeros(1, 8, 1, 32, device=self.device), self.randn(1, 1, 1, 32), self.randn(1, 1, 1, 32)
         angles = torch.arange(8, device=self.device)[:, None] * torch.tensor([1.0] + [0.0] * 7, device=self.device)
@@ -115,12 +161,10 @@ class OnTheHost(unittest.TestCase):
     def test_what_is_not_there_is_said(self):
         q, offsets = self.randn(1, 4, 2, 32), self.i32(0, 4)
         for call, says in ((lambda: fa.flash_attn_func(q, q, q, 0.1), "dropout_p"),
-                           (lambda: fa.flash_attn_with_kvcache(q[:, :1], q, q, softcap=5.0), "softcap"),
                            (lambda: fa.flash_attn_func(q, q, q, alibi_slopes=q), "alibi_slopes"),
                            (lambda: fa.flash_attn_func(q, q, q, window_size=(1, 1)), "window_size = (1, 1)"),
-                           (lambda: fa.flash_attn_varlen_func(q[0], q[0], q[0], offsets, offsets, 4, 4, block_table=offsets),
-                            "block_table"),
-                           (lambda: fa.flash_attn_with_kvcache(q, q, q, causal=True), "several causal queries"),
+                           (lambda: fa.flash_attn_with_kvcache(q, q, q, alibi_slopes=q), "alibi_slopes"),
+                           (lambda: fa.flash_attn_with_kvcache(q, q, q, window_size=(1, 1)), "window_size = (1, 1)"),
                            (lambda: fa.flash_attn_with_kvcache(q, q, q, cache_leftpad=offsets), "cache_leftpad")):
             with self.assertRaises(NotImplementedError) as caught:
                 call()

@@ -590,10 +590,11 @@ static void with_build(Maker *m, const NamedValue *value, Value v, bool is_last)
         report_unknown_build(m, value);
         return;
     }
-    static const DType types[] = {
-        [BUILD_TYPE] = DTYPE_NONE, [BUILD_INT] = DTYPE_INT, [BUILD_BOOL] = DTYPE_BOOL, [BUILD_FLOAT] = DTYPE_F64,
-        [BUILD_FN] = DTYPE_NONE
-    };
+    static const DType types[] = { [BUILD_TYPE] = DTYPE_NONE,
+                                   [BUILD_INT] = DTYPE_INT,
+                                   [BUILD_BOOL] = DTYPE_BOOL,
+                                   [BUILD_FLOAT] = DTYPE_F64,
+                                   [BUILD_FN] = DTYPE_NONE };
     Binding binding;
     const int errors = m->cx->errors;
     Entity *const before = m->cx->names;

@@ -46,7 +46,7 @@ TileKernel *check_kernel(Program *program, const char *name, const CheckOptions 
 typedef struct Tunings {
     Binding **items; // each of n_values
     int count, n_values;
-    int found; // more than count: there are more than `most`, of which these are the first
+    int found;      // more than count: there are more than `most`, of which these are the first
     Binding *given; // bindings of build parameters without a list that differ from the default
     int n_given;
 } Tunings;

@@ -123,8 +123,7 @@ static bool is_function_param(Checker *cx, const Ex *ex)
 Value check_binary(Checker *cx, Span span, Operator op, Value a, Value b)
 {
     if (a.kind == VALUE_POISON || b.kind == VALUE_POISON) return POISON;
-    if (is_of_build(&a) || is_of_build(&b))
-        return compare_kinds(cx, span, op, &a, &b);
+    if (is_of_build(&a) || is_of_build(&b)) return compare_kinds(cx, span, op, &a, &b);
     if (is_number(&a) && is_number(&b) && needs_integers(op))
         for (int side = 0; side < 2; side++) {
             const Value *const v = side == 0 ? &a : &b;

@@ -3,11 +3,8 @@
 #include "check/context.h"
 
 static const char *const kind_names[] = {
-    [BUILD_TYPE] = "a type",
-    [BUILD_INT] = "an integer",
-    [BUILD_BOOL] = "true or false",
-    [BUILD_FLOAT] = "a number",
-    [BUILD_FN] = "a function",
+    [BUILD_TYPE] = "a type",    [BUILD_INT] = "an integer", [BUILD_BOOL] = "true or false",
+    [BUILD_FLOAT] = "a number", [BUILD_FN] = "a function",
 };
 
 static const Binding *find_binding(Checker *cx, Name name, const Binding *bindings, int n)

@@ -430,10 +430,7 @@ static void check_print(Checker *cx, const St *st)
     emit(cx, (TileOp){ .kind = T_PRINT, .span = st->span, .print = { format, copy, n } });
 }
 
-static void check_call_statement(Checker *cx, const St *st)
-{
-    check_call(cx, st->call.call, true);
-}
+static void check_call_statement(Checker *cx, const St *st) { check_call(cx, st->call.call, true); }
 
 typedef struct LayoutName {
     const char *name;

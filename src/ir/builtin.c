@@ -154,6 +154,8 @@ const Builtin builtins[M_COUNT] = {
     [M_CLZ]      = { "clz",      1, BITS, .integer = int_clz },
     [M_FFS]      = { "ffs",      1, BITS, .integer = int_ffs },
     [M_DOT4]     = { "dot4",     3, TAKES_BYTES, .c_integer = { .form = C_CALL } },
+    [M_FAST_TANH] = { "fast_tanh", 1, .takes = TAKES_FLOATS, .real = real_tanh,
+                     .c_real = { .form = C_CALL, .name = "tanh", .part_f32 = "MATH", .part_f64 = "F64_MATH" } },
     [M_RANDOM]   = { "random",   2, TAKES_COUNTERS, .c_integer = { .form = C_CALL_COUNTERS }, .cuda_integer = CUDA_CALL_COUNTERS },
 };
 // clang-format on

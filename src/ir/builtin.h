@@ -37,6 +37,7 @@ typedef enum { // compiled plans hold these numbers: new ones stand last
     M_FFS,
     M_DOT4,
     M_RANDOM,
+    M_FAST_TANH,
     M_COUNT
 } MathFn;
 

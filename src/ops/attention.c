@@ -447,6 +447,19 @@ static int64_t choose_splits(const Call *call)
     return attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), call_extent(call, "S"), two);
 }
 
+// A multiprocessor holds all query heads of a key head at once. So many that they do not fit are named by the compiler's registers.
+static kiln_status name_heads(const Call *call, kiln_status status)
+{
+    enum { ALWAYS_FIT = 16 };
+    const int64_t group = call_extent(call, "H") / call_extent(call, "HKV");
+    if (status != KILN_BAD_SOURCE || ops_on_cpu(call->ops) || group <= ALWAYS_FIT) return status;
+    return call_fail(
+        call, KILN_UNSUPPORTED,
+        "%" PRId64 " query heads (of 'q') share a key head, more than fit on a multiprocessor with D = %" PRId64
+        " and DV = %" PRId64 "; expected at most 128 in 16 bits, %d in f32 (kiln_paged_attention takes any number)",
+        group, call_extent(call, "D"), call_extent(call, "DV"), ALWAYS_FIT);
+}
+
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
@@ -479,7 +492,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                     (int)(call_extent(call, "H") / call_extent(call, "HKV")),
                     ops_on_cpu(call->ops) ? SPLITS_CPU_KEYS : SPLITS_GPU_KEYS, cap_binding(a->softcap, cap),
                     LACKS(a->mask, "Mask"), LACKS(a->lengths, "LENGTH"), LACKS(a->sinks, "SINK"), LACKS(a->lse, "LSE"));
-    if (status) return status;
+    if (status) return name_heads(call, status);
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;

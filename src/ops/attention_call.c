@@ -50,11 +50,9 @@ kiln_status attention_has_heads(const Call *call)
 
 kiln_status attention_softcap(const Call *call, double softcap)
 {
-    const float taken = (float)softcap; // as kernels take it
-    return softcap == 0 || (taken > 0 && !isinf(taken))
+    return softcap == 0 || (softcap >= 1e-30 && softcap <= 1e30) // kernels compute scores over it in f32
                ? KILN_OK
-               : call_fail(call, KILN_BAD_ARGUMENT, "'softcap' is %g, expected a positive number, or 0 for none",
-                           softcap);
+               : call_fail(call, KILN_BAD_ARGUMENT, "'softcap' is %g, expected 1e-30 to 1e30, or 0 for none", softcap);
 }
 
 // ---- shares of the keys

@@ -114,6 +114,12 @@ kiln_status kiln_clean_logits(kiln_ops *ops, kiln_stream *stream, const kiln_cle
 
 // ---- selection
 
+const char *indexer_selection(const Call *call, int64_t rows)
+{
+    const bool is_alone = rows <= ops_processors(call->ops) && !ops_on_cpu(call->ops) && !call->ops->options.check;
+    return is_alone ? ", CAP=32768, OCC=1" : "";
+}
+
 kiln_status kiln_topk_select(kiln_ops *ops, kiln_stream *stream, const kiln_topk_select_args *a)
 {
     Call call;
@@ -126,8 +132,9 @@ kiln_status kiln_topk_select(kiln_ops *ops, kiln_stream *stream, const kiln_topk
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = indexer_topk(&call, call_extent(&call, "topk"));
     if (!status)
-        status = call_kernel(&call, "topk/select.tile", "topk_select", "K=%d%-s%-s", (int)call_extent(&call, "topk"),
-                             LACKS(a->starts, "START"), LACKS(a->ends, "END"));
+        status = call_kernel(&call, "topk/select.tile", "topk_select", "K=%d%-s%-s%s", (int)call_extent(&call, "topk"),
+                             LACKS(a->starts, "START"), LACKS(a->ends, "END"),
+                             indexer_selection(&call, call_extent(&call, "S")));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 

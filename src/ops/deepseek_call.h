@@ -13,6 +13,8 @@ enum {
 
 kiln_status indexer_heads(const Call *call); // HI and DI, which the tensors have bound
 kiln_status indexer_topk(const Call *call, int64_t topk);
+// Bindings of topk_select: of few rows each has a multiprocessor to itself, and all of its shared memory.
+const char *indexer_selection(const Call *call, int64_t rows);
 // The size D of latent keys; the scale of attention, with its default.
 kiln_status indexer_keys(const Call *call, const double *given, double *scale);
 

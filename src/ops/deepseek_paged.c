@@ -170,8 +170,9 @@ static kiln_status find_kernels(Paged *x, const kiln_indexed_attention_paged_arg
             (int)call_extent(call, "HI"), (int)call_extent(call, "DI"), (int)call_extent(call, "page size"),
             (int)x->group, instances < ops_processors(call->ops) ? STEPS_FEW : STEPS, padded ? ", L=strided" : "");
     if (!status)
-        status = call_taking_kernel(call, "topk/select.tile", "topk_select", NULL, 0, &x->select, "K=%d, START=none%s",
-                                    (int)x->topk, padded ? ", X=strided" : "");
+        status = call_taking_kernel(call, "topk/select.tile", "topk_select", NULL, 0, &x->select, "K=%d, START=none%s%s",
+                                    (int)x->topk, padded ? ", X=strided" : "",
+                                    indexer_selection(call, x->at_once * x->group));
     if (!status)
         status = call_taking_kernel(call, file, "index_places", batch, a->indices ? 4 : 3, &x->places, "BQ=%d",
                                     (int)x->group);

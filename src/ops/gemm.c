@@ -9,8 +9,9 @@ enum {
     TYPES_FP8 = 1 << KILN_E4M3 | 1 << KILN_E5M2,
     TYPES_RESULT = TYPES_FLOAT | TYPES_FP8,
     TYPES_GEMM = TYPES_RESULT | 1 << KILN_I8 | 1 << KILN_F64,
-    FEW_ROWS = 64,     // below, what b's rows cost by elements is less than a copy of them
-    VECTOR_BITS = 128, // rows that begin at multiples of these hardware copies
+    FEW_COLUMNS = 4096, // of one row, for which longer pieces of b are read
+    FEW_ROWS = 64,      // below, what b's rows cost by elements is less than a copy of them
+    VECTOR_BITS = 128,  // rows that begin at multiples of these hardware copies
 };
 
 static bool has_type(const kiln_tensor *t, unsigned types)
@@ -103,6 +104,25 @@ static bool is_misaligned(const Call *call, int i)
     return call->table.tensors[i].is_unaligned || (t->shape[1] > 1 && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
 }
 
+// One row of a, whose products are sums of threads; b's rows are read as vectors.
+static bool is_one_row(const Call *call, const kiln_gemm_args *g)
+{
+    const bool is_plain = kiln_type_bits(g->a->type) == 16 && g->b->type == g->a->type && g->transpose_b;
+    return is_plain && call_extent(call, "M") == 1 && !g->transpose_a && !g->up && !ops_on_cpu(call->ops) &&
+           !is_misaligned(call, 0) && !is_misaligned(call, 1);
+}
+
+static kiln_status choose_row(Call *call, const kiln_gemm_args *g)
+{
+    const char *const few = call_extent(call, "N") < FEW_COLUMNS ? ", BN=4, BK=1024" : "";
+    const kiln_status status = call_kernel(
+        call, "gemm/row.tile", "gemm_row", "T=%s, TC=%s, ACT=%d, UP=none, UPS=none, UPB=none%s%-s%-s%-s%-s",
+        kiln_type_name(g->a->type), kiln_type_name(g->c->type), (int)g->activation, few, LACKS(g->a_scales, "SA"),
+        LACKS(g->b_scales, "SB"), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
+    call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
+    return status;
+}
+
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
 {
     const GemmShape shape = { .batch = call_extent(call, "Z"),
@@ -140,7 +160,8 @@ static kiln_status prepare(Call *call, const kiln_gemm_args *g)
     kiln_status status = check_ranks(call, g);
     if (!status && gemm_is_sparse(g)) return gemm_prepare_sparse(call, g);
     if (!status) status = check(call, g);
-    return status ? status : choose(call, g);
+    if (status) return status;
+    return is_one_row(call, g) ? choose_row(call, g) : choose(call, g);
 }
 
 kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes)

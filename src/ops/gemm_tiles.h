@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// gemm_tiles.h - which tiles a product is computed in, and in how many parts along K: by a model of cost.
+// gemm_tiles.h - which tiles a product is computed in, and in how many parts along K: by a cost model.
 #ifndef KILN_OPS_GEMM_TILES_H
 #define KILN_OPS_GEMM_TILES_H
 
@@ -9,7 +9,7 @@ typedef struct GemmShape {
     int64_t batch, m, n, k;
     kiln_type type;
     kiln_precision precision; // of f32
-    bool paired; // two products of the same a, whose tiles' columns are half of one's
+    bool paired;              // two products of the same a, whose tiles' columns are half of one's
     int processors;
     bool on_cpu;
 } GemmShape;
@@ -18,10 +18,42 @@ typedef struct GemmChoice {
     int rows, columns, depth; // of a tile; of a step along K
     int stages;
     bool turned; // computed transposed; parts: written by single elements then
-    int parts;  // of each tile that does not fill a round
-    double ns; // what the model expects
+    int parts;   // of each tile that does not fill a round
+    double ns;   // what the model expects
 } GemmChoice;
 
 GemmChoice gemm_choose(const GemmShape *shape);
+
+// ---- the data of the model: gemm_costs.c, which bench/gemm_table.sh writes
+
+typedef struct GemmTile {
+    int rows, columns, steps, stages; // steps: of 128 bytes along K, in one
+    bool turned;                      // computed transposed: instructions have 8 rows and 64 columns, not 64 and 8
+    double factor;                    // of what a step takes by the other figures
+} GemmTile;
+
+// ns, and what one ns brings.
+typedef struct GemmMachine {
+    double tensor_flops[5];             // of one processor, by bytes of an element
+    double flops_f32, flops_f64;        // by multiply-adds
+    double l2_bytes, latency, step;     // of one processor; of a step of 128 bytes; of any step
+    double launch, end, end_element;    // of the whole; of a tile
+    double divided, part, part_element; // if there are parts: once, and of a part
+    double join_bytes;                  // read by the second kernel
+    double l2_all, each, bytes, memory; // L2 to all processors; memory to one and to all; once
+    double straddle;                    // more bytes move where rows do not begin at lines
+} GemmMachine;
+
+// What was the fastest of those measured for a shape without a batch.
+typedef struct GemmKnown {
+    int bytes, m, n, k; // of an element; ascending
+    int tile, parts;    // its place in gemm_tiles
+} GemmKnown;
+
+extern const GemmMachine gemm_machine;
+extern const GemmTile gemm_tiles[]; // for elements of 1 or 2 bytes and tf32, by tensor cores
+extern const int gemm_n_tiles;
+extern const GemmKnown gemm_known[];
+extern const int gemm_n_known;
 
 #endif

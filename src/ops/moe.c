@@ -17,7 +17,6 @@ enum {
     MXFP4_ROW = 128, // whose codes rows are filled up to a multiple of
     MXFP4_GROUP = 32,
     MXFP4_STEP = 64,    // of codes, as kernels take them
-    GATHERED_ROWS = 64, // of a tile from which on tokens' rows are copied first
     FP8_ROWS_MOST = 64, // of a tile of gate and up, whose columns are those of a scale
 };
 
@@ -210,6 +209,13 @@ static int rows_of_tile(const Call *call, int64_t rows, int64_t experts)
     return each <= 24 ? 32 : each <= 64 ? 64 : 128;
 }
 
+// Products alone: tiles of 96 rows, computed transposed, where experts have one or two of them in the mean.
+static int rows_of_product(const Call *call, int64_t rows, int64_t experts)
+{
+    const int64_t each = experts ? (rows + experts - 1) / experts : rows;
+    return !ops_on_cpu(call->ops) && each >= 64 && each <= 128 ? 96 : rows_of_tile(call, rows, experts);
+}
+
 // With counts the experts' places, back to back, are the rows.
 static const kiln_tensor *as_rows(Call *call, const kiln_tensor *tensor)
 {
@@ -295,14 +301,16 @@ static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
 {
     kiln_status status = check_grouped(call, a);
     if (status) return status;
-    const int rows = rows_of_tile(call, call->tensors[0]->shape[0], call_extent(call, "E"));
+    const int64_t all = call->tensors[0]->shape[0], experts = call_extent(call, "E");
     if (is_fp8(a))
-        status = call_kernel(call, "moe/grouped_fp8.tile", "grouped_fp8", "TC=%s, BM=%d%s%s",
-                             kiln_type_name(a->c->type), rows, LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"));
+        status =
+            call_kernel(call, "moe/grouped_fp8.tile", "grouped_fp8", "TC=%s, BM=%d%s%s", kiln_type_name(a->c->type),
+                        rows_of_tile(call, all, experts), LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"));
     else
         status = call_kernel(call, "moe/grouped_gemm.tile", "grouped_gemm", "T=%s, TC=%s, TB=%s, BM=%d%s%s%s",
-                             kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b), rows,
-                             LACKS(a->offsets, "OFFSET"), LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
+                             kiln_type_name(a->a->type), kiln_type_name(a->c->type), yes(a->transpose_b),
+                             rows_of_product(call, all, experts), LACKS(a->offsets, "OFFSET"),
+                             LACKS(a->counts, "COUNT"), LACKS(a->bias, "BIAS"));
     call_add(call, KILN_INT(a->counts ? call_extent(call, "rows") : 0));
     return status;
 }
@@ -690,7 +698,7 @@ static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer 
             LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_gate_up_scales, "SS1"),
             LACKS(a->shared_down, "S2"), LACKS(a->shared_down_scales, "SS2"), LACKS(a->residual, "RES"));
     const bool is_mxfp4 = a->format == KILN_MOE_MXFP4;
-    const bool gathers = !is_mxfp4 && !ops_on_cpu(call->ops) && rows >= GATHERED_ROWS;
+    const bool gathers = !is_mxfp4 && !ops_on_cpu(call->ops);
     return call_kernel(call, is_mxfp4 ? "moe/mxfp4.tile" : "moe/moe.tile", is_mxfp4 ? "moe_mxfp4" : "moe",
                        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
                        "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",

@@ -218,6 +218,23 @@ kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln
 
 // ---- activations
 
+// Dense tensors of the table as one row each: tiles are whole then, whatever N is.
+static void take_as_one_row(Call *call, int n)
+{
+    const int64_t rows = call_extent(call, "M"), columns = call_extent(call, "N");
+    if (ops_on_cpu(call->ops) || rows <= 1 || columns <= 0 || rows > INT32_MAX / columns) return;
+    for (int i = 0; i < n; i++) {
+        const kiln_tensor *const t = call->tensors[i];
+        if (t && t->has_strides && (t->strides[0] != columns || t->strides[1] != 1)) return;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!call->tensors[i]) continue;
+        kiln_tensor flat = *call->tensors[i];
+        flat.shape[0] = 1, flat.shape[1] = rows * columns, flat.has_strides = false;
+        call->tensors[i] = call_keep(call, &flat);
+    }
+}
+
 kiln_status kiln_activate(kiln_ops *ops, kiln_stream *stream, const kiln_activate_args *a)
 {
     Call call;
@@ -228,6 +245,7 @@ kiln_status kiln_activate(kiln_ops *ops, kiln_stream *stream, const kiln_activat
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = call_activation(&call, (int)a->activation);
+    if (!status) take_as_one_row(&call, COUNT(wants));
     if (!status)
         status = call_kernel(&call, "nn/activation.tile", "gated", "T=%s, ACT=%d%s", kiln_type_name(a->gate->type),
                              (int)a->activation, LACKS(a->up, "U"));
@@ -247,6 +265,7 @@ kiln_status kiln_activate_backward(kiln_ops *ops, kiln_stream *stream, const kil
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = call_activation(&call, (int)a->activation);
     if (!status && a->dup && !a->up) status = call_fail(&call, KILN_BAD_ARGUMENT, "'up' is null, but 'dup' is not");
+    if (!status) take_as_one_row(&call, COUNT(wants));
     if (!status)
         status = call_kernel(&call, "nn/activation.tile", "gated_backward", "T=%s, ACT=%d%s%s",
                              kiln_type_name(a->gate->type), (int)a->activation, LACKS(a->up, "U"), LACKS(a->dup, "DU"));

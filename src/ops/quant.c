@@ -11,7 +11,9 @@ enum {
     FEW_ROWS = 8,  // of a, that are multiplied one by one, or in fours
     GEMV_ROWS = 2, // ... on a GPU, where codes have scales of groups
     SMALL_TILES_ROWS = 16,
-    PARTS_MOST = 16, // that a tile is divided into along K
+    PART_BLOCKS = 32, // of scales that a part of few rows has at most
+    FEW_PARTS = 4,    // of fp8 by blocks
+    PARTS_MOST = 16,  // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
     TILE_ROWS = 128,
     LARGE_TILE_ROWS = 256,
@@ -287,6 +289,23 @@ static bool fills_wide_tiles(const Call *call, int64_t m)
     return (m + TILE_ROWS - 1) / TILE_ROWS * across >= ops_processors(call->ops);
 }
 
+// At most 16 rows of a matrix with long rows that do not fill the processors: parts along K.
+static bool takes_fp8_parts(const Call *call)
+{
+    const int64_t tiles = (call_extent(call, "N") + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS;
+    return !ops_on_cpu(call->ops) && call_extent(call, "M") <= SMALL_TILES_ROWS && tiles <= ops_processors(call->ops) &&
+           call_extent(call, "BLOCKS") >= PART_BLOCKS;
+}
+
+static kiln_status choose_fp8_parts(Call *call, const kiln_quantised_gemm_args *g)
+{
+    const int64_t least = (call_extent(call, "BLOCKS") + PART_BLOCKS - 1) / PART_BLOCKS;
+    const kiln_status status = call_kernel(call, "quant/fp8_block.tile", "fp8_block_few", "TC=%s%-s",
+                                           kiln_type_name(g->c->type), LACKS(g->bias, "BIAS"));
+    call_add(call, KILN_INT(least < FEW_PARTS ? FEW_PARTS : least));
+    return status;
+}
+
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M");
@@ -295,10 +314,11 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
     const int rows = m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
+        if (takes_fp8_parts(call)) return choose_fp8_parts(call, g);
         if (!on_cpu && fills_wide_tiles(call, m))
             return call_kernel(call, "quant/fp8_block.tile", "fp8_block_wide", "TC=%s%-s", c, LACKS(g->bias, "BIAS"));
-        return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%-s", c, rows,
-                           LACKS(g->bias, "BIAS"));
+        return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%s%-s", c, rows,
+                           !on_cpu && m <= FEW_TILES_ROWS ? ", BN=64, STAGES=5" : "", LACKS(g->bias, "BIAS"));
     }
     if (m <= FEW_ROWS) {
         const int chunk = on_cpu ? BLOCK : 16;

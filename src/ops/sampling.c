@@ -83,10 +83,11 @@ kiln_status kiln_sample(kiln_ops *ops, kiln_stream *stream, const kiln_sample_ar
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_extent(&call, "V", "logits", 1, LOGITS_MOST);
     if (!status)
-        status = call_kernel(&call, "topk/sample.tile", "sample", "T=%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
-                             kiln_type_name(a->logits->type), LACKS(a->temperatures, "TEMPERATURE"),
-                             LACKS(a->top_k, "TOPK"), LACKS(a->top_p, "TOPP"), LACKS(a->min_p, "MINP"),
-                             LACKS(a->seeds, "SEED"), LACKS(a->steps, "STEP"), LACKS(a->probabilities, "PROBABILITY"),
-                             LACKS(a->logprobs, "LOGPROB"), LACKS(a->distribution, "ALL"));
+        status = call_kernel(
+            &call, "topk/sample.tile", "sample", "T=%s, MANY=%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+            kiln_type_name(a->logits->type), yes(!ops_on_cpu(ops) && call_extent(&call, "M") > ops_processors(ops)),
+            LACKS(a->temperatures, "TEMPERATURE"), LACKS(a->top_k, "TOPK"), LACKS(a->top_p, "TOPP"),
+            LACKS(a->min_p, "MINP"), LACKS(a->seeds, "SEED"), LACKS(a->steps, "STEP"),
+            LACKS(a->probabilities, "PROBABILITY"), LACKS(a->logprobs, "LOGPROB"), LACKS(a->distribution, "ALL"));
     return status ? status : call_run(&call, stream, NULL, 0);
 }

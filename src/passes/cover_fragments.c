@@ -97,12 +97,14 @@ static void cover(TileKernel *kernel, TileOp *op, LoopIndex *index, const Use *u
     var->lo = int_const(a, 0);
     var->hi = int_const(a, u->extent - 1);
     Expr *const all = expr_var(a, var);
-    Expr *const first = int_add(a, index->lo, int_const(a, u->shift)), *const end = int_add(a, index->hi, int_const(a, u->shift));
+    Expr *const first = int_add(a, index->lo, int_const(a, u->shift)), *const end = int_add(a, index->hi,
+                                                                                            int_const(a, u->shift));
     Shift s = { a, index->var, int_sub(a, all, int_const(a, u->shift)) };
     shift_block(&s, op->forall.body);
-    op->forall.body = NEW(a, TileOp, .kind = T_IF, .span = op->span,
-                          .branch = { expr_binary(a, X_AND, expr_binary(a, X_GE, all, first), expr_binary(a, X_LT, all, end)),
-                                      op->forall.body, NULL });
+    op->forall.body =
+        NEW(a, TileOp, .kind = T_IF, .span = op->span,
+            .branch = { expr_binary(a, X_AND, expr_binary(a, X_GE, all, first), expr_binary(a, X_LT, all, end)),
+                        op->forall.body, NULL });
     *index = (LoopIndex){ var, int_const(a, 0), int_const(a, u->extent) };
 }
 

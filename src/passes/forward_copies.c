@@ -12,8 +12,8 @@
 
 static bool is_alike(const Buffer *a, const Buffer *b)
 {
-    return a->kind == BUFFER_SHARED && b->kind == BUFFER_SHARED && a->type == b->type && !a->hint && !b->hint && !a->cluster_shared &&
-           !b->cluster_shared;
+    return a->kind == BUFFER_SHARED && b->kind == BUFFER_SHARED && a->type == b->type && !a->hint && !b->hint &&
+           !a->cluster_shared && !b->cluster_shared;
 }
 
 // The copy that makes the tile, which `declaration` declares: the first that touches it.

@@ -228,15 +228,14 @@ static void index_forall(TileKernel *kernel, TileOp *op)
     index_block(&all, op->forall.body);
     Expr *const cond = condition(&all);
     if (expr_as_int(cond, &always)) return;
-    op->forall.body = NEW(kernel->arena, TileOp, .kind = T_IF, .span = op->span, .branch = { cond, op->forall.body, NULL });
+    op->forall.body =
+        NEW(kernel->arena, TileOp, .kind = T_IF, .span = op->span, .branch = { cond, op->forall.body, NULL });
 }
 
 // An element's store outside of foralls is one of a forall without indices; it gets them.
 static bool stores_element(const TileOp *op)
 {
-    const Buffer *const b = op->kind == T_STORE    ? op->store.buffer
-                            : op->kind == T_UPDATE ? op->update.buffer
-                                                   : NULL;
+    const Buffer *const b = op->kind == T_STORE ? op->store.buffer : op->kind == T_UPDATE ? op->update.buffer : NULL;
     Expr *const *const subs = op->kind == T_STORE ? op->store.subs : op->update.subs;
     Constant c;
     if (!b || b->kind != BUFFER_FRAGMENT || b->rank == 0) return false;

@@ -95,7 +95,8 @@ static bool has_constant_extents(const TileOp *forall)
 {
     int64_t lo, hi;
     for (int i = 0; i < forall->forall.n; i++)
-        if (!expr_as_int(forall->forall.indices[i].lo, &lo) || !expr_as_int(forall->forall.indices[i].hi, &hi) || hi <= lo)
+        if (!expr_as_int(forall->forall.indices[i].lo, &lo) || !expr_as_int(forall->forall.indices[i].hi, &hi) ||
+            hi <= lo)
             return false;
     return true;
 }
@@ -119,7 +120,8 @@ static bool make_copy(TileKernel *kernel, TileOp *op)
     Side dst, src;
     if (!inner || inner->next || !has_constant_extents(op) || !regions_of(a, inner, &to, &from)) return false;
     const BufferKind kinds[] = { buffer_root(to.buffer)->kind, buffer_root(from.buffer)->kind };
-    if ((kinds[0] == BUFFER_TENSOR) == (kinds[1] == BUFFER_TENSOR) || kinds[0] == BUFFER_LOCAL || kinds[1] == BUFFER_LOCAL)
+    if ((kinds[0] == BUFFER_TENSOR) == (kinds[1] == BUFFER_TENSOR) || kinds[0] == BUFFER_LOCAL ||
+        kinds[1] == BUFFER_LOCAL)
         return false;
     if (!make_side(a, op, &to, &dst) || !make_side(a, op, &from, &src) || !is_complete(op, &dst, &src)) return false;
     op->kind = T_COPY;

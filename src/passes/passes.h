@@ -28,7 +28,7 @@ void split_bounds(TileKernel *kernel);    // one uniform test around a forall in
 void scalar_loops(TileKernel *kernel);    // a few iterations that reduce tensors into scalars become loops
 void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient
 void widen_sums(TileKernel *kernel);      // sums that no order of loops completes together get wide tiles
-void hoist_choices(TileKernel *kernel);   // what a side of a choice reads from a shared tile is read before it
+void hoist_choices(TileKernel *kernel);   // branches that choose a number become choices, whose reads come first
 void trace_foralls(TileKernel *kernel);   // --check: stop where iterations depend on each other
 
 #endif

@@ -25,9 +25,9 @@ static bool only_scalars(TileOp *block)
         tile_uses(op, note_other_memory, &other);
         tile_each_expr(op, note_atomic, &other);
         if (other) return false;
-        const bool is_scalar = op->kind == T_LET || op->kind == T_SET || op->kind == T_CONTINUE ||
-                               (op->kind == T_UPDATE && op->update.var &&
-                                dtype_info[op->update.var->type].wide == op->update.var->type);
+        const bool is_scalar =
+            op->kind == T_LET || op->kind == T_SET || op->kind == T_CONTINUE ||
+            (op->kind == T_UPDATE && op->update.var && dtype_info[op->update.var->type].wide == op->update.var->type);
         const bool is_branch = op->kind == T_IF && only_scalars(op->branch.then) && only_scalars(op->branch.otherwise);
         if (!is_scalar && !is_branch) return false;
     }
@@ -39,7 +39,8 @@ static bool is_short(const TileOp *forall)
     int64_t iterations = 1;
     for (int i = 0; i < forall->forall.n; i++) {
         int64_t lo, hi;
-        if (!expr_as_int(forall->forall.indices[i].lo, &lo) || !expr_as_int(forall->forall.indices[i].hi, &hi)) return false;
+        if (!expr_as_int(forall->forall.indices[i].lo, &lo) || !expr_as_int(forall->forall.indices[i].hi, &hi))
+            return false;
         if (hi - lo > LOOP_ITERATIONS) return false;
         iterations *= hi > lo ? hi - lo : 0;
     }
@@ -59,9 +60,9 @@ static void make_assignments(TileKernel *k, TileOp *block)
         const DType type = op->update.value->type;
         Expr *const old = expr_convert(k->arena, type, expr_var(k->arena, var)), *const value = op->update.value;
         const bool is_extreme = op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX;
-        Expr *const made =
-            is_extreme ? expr_math(k->arena, type, op->update.op == UPDATE_MIN ? M_MIN : M_MAX, 2, (Expr *[]){ old, value })
-                       : expr_binary(k->arena, update_operator(op->update.op), old, value);
+        Expr *const made = is_extreme ? expr_math(k->arena, type, op->update.op == UPDATE_MIN ? M_MIN : M_MAX, 2,
+                                                  (Expr *[]){ old, value })
+                                      : expr_binary(k->arena, update_operator(op->update.op), old, value);
         op->kind = T_SET;
         op->let.var = var;
         op->let.value = expr_convert(k->arena, var->type, made);
@@ -89,7 +90,8 @@ static void visit_block(TileKernel *k, TileOp **link)
         TileOp *const op = *link;
         TileOp **body;
         if (op->kind == T_FORALL) {
-            if (op->forall.body && op->forall.n > 0 && is_short(op) && only_scalars(op->forall.body)) *link = loops(k, op);
+            if (op->forall.body && op->forall.n > 0 && is_short(op) && only_scalars(op->forall.body))
+                *link = loops(k, op);
             continue;
         }
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) visit_block(k, body);

@@ -17,9 +17,9 @@ enum {
     PLAN_MAX_EXTRAS = 64,
     PLAN_MAX_WORDS = 256, // of arguments, so that a launch on a GPU has room for tensor maps
     PLAN_MAX_MAPS = 31,
-    PLAN_MAP_COMPUTED = 21, // at most, of a map
+    PLAN_MAP_COMPUTED = 21,                                                  // at most, of a map
     PLAN_MAX_COMPUTED = PLAN_MAX_MAPS * PLAN_MAP_COMPUTED + PLAN_MAX_EXTRAS, // of a launch, beside its words
-    PLAN_ARGUMENT_BYTES = 4096, // that a launch on a GPU carries
+    PLAN_ARGUMENT_BYTES = 4096,                                              // that a launch on a GPU carries
 };
 
 // A postfix program: `length` words starting at `start` of LaunchPlan.code. Result in int64 (or double for floats).
@@ -76,7 +76,7 @@ typedef struct PlanMap { // a TMA tensor map made at launch
     int swizzle; // 0, 32, 64, 128 bytes
     bool has_steps;
     PlanCode step[5]; // from one element of a box to the next; of the first dimension 1
-    int n_walked; // im2col: the dimensions between the fastest and the slowest; `box` is columns and rows. 0: boxes
+    int n_walked;     // im2col: the dimensions between the fastest and the slowest; `box` is columns and rows. 0: boxes
     PlanWalk walked[3];
 } PlanMap;
 
@@ -128,10 +128,10 @@ typedef struct LaunchPlan {
 LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol);
 PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel, const Expr *expr);
 
-int plan_words(const LaunchPlan *plan); // of the arguments, as above
+int plan_words(const LaunchPlan *plan);    // of the arguments, as above
 int plan_map_computed(const PlanMap *map); // words that a launch computes: extent and stride of each dimension, then
                                            // the steps of all, then first and last of those that are walked
-int plan_most_maps(int words);          // that a launch carries beside so many
+int plan_most_maps(int words);             // that a launch carries beside so many
 
 // symbols: one word per bind; scalars: one per parameter (of tensors unused). Integers as int64, floats as the bits of
 // a double; the value likewise. Where there is none, it is 0; an arm that is not taken does not matter.

@@ -75,8 +75,10 @@ static bool extents_use(const Ex *ex, const char *name)
 }
 
 static const char *const binding_kinds[] = {
-    [BIND_INT] = "an integer",  [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_FN] = "a function",
-    [BIND_NONE] = "none", [BIND_STRIDED] = "strided", [BIND_UNALIGNED] = "unaligned",
+    [BIND_INT] = "an integer",      [BIND_FLOAT] = "a floating-point number",
+    [BIND_TYPE] = "a type",         [BIND_FN] = "a function",
+    [BIND_NONE] = "none",           [BIND_STRIDED] = "strided",
+    [BIND_UNALIGNED] = "unaligned",
 };
 
 static kiln_status expect(const Binding *binding, bool ok, const char *expected)

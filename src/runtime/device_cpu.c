@@ -216,8 +216,8 @@ static kiln_status run_all(Run *run, int64_t n)
 {
     threads_run(n, run_piece, run);
     if (run->ended == RUN_ON) return KILN_OK;
-    return status_fail(run->ended == RUN_TRAPPED ? KILN_TRAPPED : KILN_OUT_OF_MEMORY, "%s: %s",
-                       run->launch->plan->name, run->message);
+    return status_fail(run->ended == RUN_TRAPPED ? KILN_TRAPPED : KILN_OUT_OF_MEMORY, "%s: %s", run->launch->plan->name,
+                       run->message);
 }
 
 kiln_status cpu_run(KernelEntry *entry, const Launch *launch, const int64_t *some, int64_t n)

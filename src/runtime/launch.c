@@ -44,6 +44,13 @@ static kiln_status check_kind(const Launch *launch, int i)
                               i + 1, param->name, arg_kind_names[arg->kind], dtype_name(param->type));
 }
 
+// What types build parameters have chosen: " in softmax<f16,f16,1024>"; "": there are none.
+static const char *built_as(const LaunchPlan *plan, const char **key)
+{
+    *key = plan->key && strchr(plan->key, '<') ? plan->key : "";
+    return **key ? " in " : "";
+}
+
 static kiln_status check_pointer(const Launch *launch, int i)
 {
     const PlanParam *const param = &launch->plan->params[i];
@@ -51,9 +58,12 @@ static kiln_status check_pointer(const Launch *launch, int i)
     if (!tensor)
         return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is a null tensor pointer", launch->plan->name,
                            i + 1, param->name);
-    if (type_of_dtype(param->type) != tensor->type)
-        return status_fail(KILN_BAD_TYPE, "%s: '%s' is a tensor of %s, expected %s", launch->plan->name, param->name,
-                           kiln_type_name(tensor->type), kiln_type_name(type_of_dtype(param->type)));
+    if (type_of_dtype(param->type) != tensor->type) {
+        const char *key, *const in = built_as(launch->plan, &key);
+        return status_fail(KILN_BAD_TYPE, "%s: '%s' is a tensor of %s, expected %s%s%s", launch->plan->name,
+                           param->name, kiln_type_name(tensor->type), kiln_type_name(type_of_dtype(param->type)), in,
+                           key);
+    }
     if (tensor->rank != param->rank)
         return status_fail(KILN_BAD_SHAPE, "%s: '%s' has rank %d, expected %d", launch->plan->name, param->name,
                            tensor->rank, param->rank);

@@ -123,6 +123,19 @@ static kiln_status find_extent(const Known *known, int index, int dim, int64_t *
     return KILN_OK;
 }
 
+// What nothing gives, a tensor of another rank would have given.
+static kiln_status name_rank(const LaunchPlan *plan, const kiln_arg *args, int index, kiln_status status)
+{
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const param = &plan->params[i];
+        const bool is_there = i != index && param->is_tensor && args[i].kind == KILN_ARG_TENSOR && args[i].tensor;
+        if (is_there && args[i].tensor->rank != param->rank)
+            return status_fail(KILN_BAD_SHAPE, "%s: '%s' has rank %d, expected %d", plan->name, param->name,
+                               args[i].tensor->rank, param->rank);
+    }
+    return status;
+}
+
 kiln_status kiln_kernel_extents(const kiln_kernel *kernel, const kiln_arg *args, int n_args, int index, int64_t *shape)
 {
     kiln_status status = check_index("kiln_kernel_extents", kernel, index);
@@ -142,5 +155,5 @@ kiln_status kiln_kernel_extents(const kiln_kernel *kernel, const kiln_arg *args,
         learn_scalar(&known, &args[i], i);
     }
     for (int d = 0; !status && d < plan->params[index].rank; d++) status = find_extent(&known, index, d, &shape[d]);
-    return status;
+    return status ? name_rank(plan, args, index, status) : KILN_OK;
 }

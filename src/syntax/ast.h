@@ -280,8 +280,8 @@ struct BuildParam {
     BuildKind kind;
     Name name;
     Span span;
-    Ex *value;  // the default, or NULL
-    Ex *range;  // int BM = {128, 64, 256}: all values that `kiln tune` tries, the default first; NULL: not to be tuned
+    Ex *value; // the default, or NULL
+    Ex *range; // int BM = {128, 64, 256}: all values that `kiln tune` tries, the default first; NULL: not to be tuned
     BuildParam *next;
 };
 

@@ -359,11 +359,7 @@ static void print_statements(Text *out, const St *first, int depth)
 static void print_build_params(Text *out, const BuildParam *first)
 {
     static const char *const kinds[] = {
-        [BUILD_TYPE] = "type",
-        [BUILD_INT] = "int",
-        [BUILD_BOOL] = "bool",
-        [BUILD_FLOAT] = "f64",
-        [BUILD_FN] = "fn",
+        [BUILD_TYPE] = "type", [BUILD_INT] = "int", [BUILD_BOOL] = "bool", [BUILD_FLOAT] = "f64", [BUILD_FN] = "fn",
     };
     text_print(out, "<");
     for (const BuildParam *param = first; param; param = param->next) {

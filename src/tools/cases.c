@@ -356,7 +356,8 @@ bool case_open(Case *c, const CaseBuild *build, const CheckCase *check, const Ca
     for (int i = 0; i < build->kernel->plan->n_params; i++) {
         const PlanParam *const param = &build->kernel->plan->params[i];
         if (!c->inputs[i].block) continue;
-        if ((param->strided || param->spaced) && !spread_tensor(&c->inputs[i], param->spaced, options->tight, poison_of(param->type)))
+        if ((param->strided || param->spaced) &&
+            !spread_tensor(&c->inputs[i], param->spaced, options->tight, poison_of(param->type)))
             return complain(c, "out of memory for '%s'", param->name);
         if (!tensor_upload(c, &c->inputs[i])) return false;
     }

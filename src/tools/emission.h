@@ -38,10 +38,10 @@ typedef struct Piece {
 typedef struct Emission {
     Arena *arena;
     const CodeForms *forms;
-    const char *folder;     // --output
-    const Folders *folders; // of imports
+    const char *folder;            // --output
+    const Folders *folders;        // of imports
     const char *tuned, *tuned_for; // --tuned, --tuned-for
-    const char *name;       // the C identifier of the unit at hand; of all for an archive
+    const char *name;              // the C identifier of the unit at hand; of all for an archive
     struct {
         Piece **items;
         int count, capacity;

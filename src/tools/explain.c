@@ -8,7 +8,7 @@
 
 typedef struct ExplainOptions {
     TargetOptions target;
-    const char *card, *at, *html, *measured;
+    const char *card, *at, *html, *measured, *profile;
     bool cost, notes, json;
     int n_args;
     char **args;
@@ -92,7 +92,7 @@ static int explain_one(Arena *arena, const ExplainOptions *o)
     if (result < 0) result = request_bind(&request, arena);
     if (o->card) request.build.target.card = o->card;
     if (result < 0 && o->at) result = read_launch(arena, o->at, &request.build.target);
-    const PageOptions page = { o->html, o->args[0], o->at, o->card, o->measured, &o->target };
+    const PageOptions page = { o->html, o->args[0], o->at, o->card, o->measured, o->profile, &o->target };
     if (result < 0)
         result = o->html   ? explain_page(&request, arena, &page)
                  : o->cost ? explain_cost(&request)
@@ -147,26 +147,13 @@ static kiln_status collect_notes(const Compiled *compiled, void *context)
     return KILN_OK;
 }
 
-// Where the parameters' own values do not go together: those of the first check.
-static bool bind_first_check(ToolRequest *request, const char *name)
-{
-    kiln_program *const program = request->build.program;
-    pthread_mutex_lock(&program->lock);
-    const CheckCases *const cases = check_cases(program->program, name);
-    pthread_mutex_unlock(&program->lock);
-    if (!cases || cases->count == 0) return false;
-    request->build.bindings = cases->items[0].build;
-    request->build.n_bindings = cases->items[0].n_build;
-    return true;
-}
-
 static void collect_kernel(Collection *c, ToolRequest *request, const char *name)
 {
     c->kernel = name;
     request->build.name = name;
     request->build.n_bindings = 0;
     if (!kernel_compile(&request->build, NULL, NULL, collect_notes, c)) return;
-    if (!bind_first_check(request, name) || kernel_compile(&request->build, NULL, NULL, collect_notes, c)) {
+    if (!bind_first_check(&request->build) || kernel_compile(&request->build, NULL, NULL, collect_notes, c)) {
         c->n_failed++;
         fprintf(stderr, "kiln: %s %s: not looked at: %s\n", c->path, name, kiln_error_message());
     }
@@ -236,6 +223,8 @@ int tool_explain(int argc, char **argv)
         { "--html", OPTION_FILE, &o.html, "FILE", "one page of it all, on standard output or into a file" },
         { "--measured", OPTION_TEXT, &o.measured, "TIME",
           "with --html: the time of a launch, such as 182us, for its plot" },
+        { "--profile", OPTION_TEXT, &o.profile, "FILE",
+          "with --html: the waits that 'kiln profile --json' recorded, in a table and over time" },
         { "--notes", OPTION_FLAG, &o.notes, NULL,
           "the performance notes of all kernels of files or folders; makes no code" },
         { "--json", OPTION_FLAG, &o.json, NULL, "with --notes: one JSON object" },
@@ -254,6 +243,7 @@ int tool_explain(int argc, char **argv)
     if (end >= 0) return end;
     if (o.html && (o.notes || o.cost))
         return fail_usage("explain: --html is a page of one kernel, without --notes or --cost");
+    if (o.profile && !o.html) return fail_usage("explain: --profile goes with --html");
     if (o.measured && !o.html) return fail_usage("explain: --measured goes with --html");
     if (o.json && !o.notes) return fail_usage("explain: --json goes with --notes");
     return with_arena(explain, &o);

@@ -132,6 +132,7 @@ static const char *command_of(Arena *arena, const ToolRequest *request, const Pa
     if (o->target->isa) text_print(&text, " --isa=%s", o->target->isa);
     if (o->card) text_print(&text, " --card=%s", o->card);
     if (o->at) text_print(&text, " --at=%s", o->at);
+    if (o->profile) text_print(&text, " --profile=%s", o->profile);
     text_print(&text, " %s %s", o->file, request->build.name);
     for (int i = 0; i < request->n_values; i++) text_print(&text, " %s", request->values[i]);
     return text_cstr(&text);
@@ -145,6 +146,8 @@ int explain_page(ToolRequest *request, Arena *arena, const PageOptions *o)
     if (o->measured && given <= 0)
         return fail_usage("--measured takes a time, such as 182us, and not '%s'", o->measured);
     if (kernel_compile(&request->build, NULL, NULL, add_kernel, &m)) return fail_status(NULL);
+    const int traced = o->profile ? explain_trace(m.page, o->profile) : -1;
+    if (traced >= 0) return traced;
     add_roofline(&m);
     if (given > 0) {
         m.page->roofline.measured_seconds = given;

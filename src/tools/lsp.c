@@ -3,7 +3,9 @@
 //
 // Documents are kept as whole texts. After each change the program is read anew, and every kernel, function's caller and
 // specification is checked as `kiln test` would, for the CPU, with its defaults; what is reported goes to the editor. What a word
-// stands for is told by the syntax tree (places.c).
+// stands for is told by the syntax tree (places.c), and how a tile is kept by compiling its kernel when it is first asked
+// for (lsp_layouts.c).
+#include "tools/lsp_layouts.h"
 #include "tools/places.h"
 #include "tools/tool.h"
 #include "tools/words.h"
@@ -23,6 +25,7 @@ enum { MESSAGE_BYTES_MAX = 64 << 20 };
 typedef struct Document {
     struct Document *next;
     char *uri, *path, *text; // memory_alloc'ed
+    KernelLayouts *layouts;  // of this text
 } Document;
 
 typedef struct Server {
@@ -35,7 +38,7 @@ typedef struct Server {
 
 // A document as a program.
 typedef struct Read {
-    const Document *document;
+    Document *document;
     Program *program; // NULL: it could not be read
     const Module *module;
     Diags *diags;
@@ -169,6 +172,7 @@ static Document *find_document(const Server *s, const char *uri)
 
 static void free_document(Document *d)
 {
+    layouts_free(d->layouts);
     memory_free(d->uri);
     memory_free(d->path);
     memory_free(d->text);
@@ -191,14 +195,14 @@ static void set_document(Server *s, const char *uri, const char *text)
     close_document(s, uri);
     Document *const d = memory_alloc(sizeof *d);
     if (!d) return;
-    *d = (Document){ s->documents, memory_copy_text(uri), from_uri(uri), memory_copy_text(text) };
+    *d = (Document){ s->documents, memory_copy_text(uri), from_uri(uri), memory_copy_text(text), NULL };
     if (d->uri && d->path && d->text) s->documents = d;
     else free_document(d);
 }
 
 // ---- reading and checking
 
-static Read read_document(Server *s, const Document *d)
+static Read read_document(Server *s, Document *d)
 {
     const ImportFolders folders = { s->folders->items, s->folders->n };
     Read r = { .document = d, .diags = diags_new(s->arena) };
@@ -241,7 +245,7 @@ static void add_diagnostic(Text *out, const Diag *diag, int *n)
     text_print(out, "}");
 }
 
-static void publish(Server *s, const Document *d)
+static void publish(Server *s, Document *d)
 {
     const Read r = read_document(s, d);
     for (const Decl *decl = r.module && !r.diags->errors ? r.module->decls : NULL; decl; decl = decl->next)
@@ -269,7 +273,7 @@ typedef struct Question {
 
 static bool ask(Server *s, const Json *message, Question *q)
 {
-    const Document *const d = find_document(s, json_text(message, "params.textDocument.uri", ""));
+    Document *const d = find_document(s, json_text(message, "params.textDocument.uri", ""));
     *q = (Question){ .offset = 0 };
     if (!d) return false;
     q->read = read_document(s, d);
@@ -337,7 +341,9 @@ static bool describe_word(Server *s, const Question *q, Text *out)
 {
     Place place;
     if (find_declared_place(q->read.program, q->read.module, q->word, &place)) {
+        Document *const d = q->read.document;
         describe_place(out, &place);
+        layouts_describe(&d->layouts, out, &(LayoutQuestion){ d->path, d->text, s->folders, &place });
         return true;
     }
     const char *const word = word_text(s, q);
@@ -551,7 +557,7 @@ static void take_text(Server *s, const char *uri, const char *text)
 {
     if (!text) return;
     set_document(s, uri, text);
-    const Document *const d = find_document(s, uri);
+    Document *const d = find_document(s, uri);
     if (d) publish(s, d);
 }
 
@@ -567,6 +573,16 @@ static void changed(Server *s, const Json *message)
     const Json *last = changes ? changes->first : NULL;
     while (last && last->next) last = last->next;
     if (last) take_text(s, json_text(message, "params.textDocument.uri", ""), json_text(last, "text", NULL));
+}
+
+// What it imports may be another now.
+static void saved(Server *s, const Json *message)
+{
+    (void)message;
+    for (Document *d = s->documents; d; d = d->next) {
+        layouts_free(d->layouts);
+        d->layouts = NULL;
+    }
 }
 
 static void closed(Server *s, const Json *message)
@@ -611,7 +627,7 @@ static const Method methods[] = {
     { "textDocument/didOpen", opened },
     { "textDocument/didChange", changed },
     { "textDocument/didClose", closed },
-    { "textDocument/didSave", ignore },
+    { "textDocument/didSave", saved },
     { "textDocument/hover", hover },
     { "textDocument/definition", definition },
     { "textDocument/completion", completion },

@@ -58,7 +58,7 @@ bool measure_times(Case *c, double seconds, Measurement *m)
     return ok;
 }
 
-// ---- what is expected: by the model of cost, of each step; 0: of some it is not known.
+// ---- what is expected: by the cost model, of each step; 0: of some it is not known.
 typedef struct Expected {
     double seconds;
     bool unknown;

@@ -36,6 +36,6 @@ const CheckCase *case_to_tune(const Choice *choice, Arena *arena, kiln_program *
 // Of an open case the one to be compared with the reference: itself, where that takes at most so many operations, else the launch
 // values of the check's own largest case with its build. NULL: there is none.
 const CheckCase *case_to_check(const Choice *choice, Arena *arena, const Case *timed, double most);
-// Of a launch by the model of cost; 0: not known.
+// Of a launch by the cost model; 0: not known.
 double case_expected_seconds(const BuildRequest *build, const CheckCase *check);
 #endif

@@ -90,6 +90,18 @@ int request_bind(ToolRequest *request, Arena *arena)
     return -1;
 }
 
+bool bind_first_check(BuildRequest *build)
+{
+    kiln_program *const program = build->program;
+    pthread_mutex_lock(&program->lock);
+    const CheckCases *const cases = check_cases(program->program, build->name);
+    pthread_mutex_unlock(&program->lock);
+    if (!cases || cases->count == 0) return false;
+    build->bindings = cases->items[0].build;
+    build->n_bindings = cases->items[0].n_build;
+    return true;
+}
+
 void request_close(ToolRequest *request)
 {
     kiln_program_free(request->build.program);

@@ -206,7 +206,7 @@ static void print_expected(const Running *r)
 {
     const double seconds = case_expected_seconds(&r->request.build, r->choice.wanted);
     if (seconds > 0)
-        printf("  %-10s %10.3f ms by the model of cost; see 'kiln explain --cost'\n", "expected", 1e3 * seconds);
+        printf("  %-10s %10.3f ms by the cost model; see 'kiln explain --cost'\n", "expected", 1e3 * seconds);
 }
 
 static void print_json_count(const char *name, double count, const char *unknown, bool at_most)

@@ -33,6 +33,8 @@ typedef struct Timeline {
     int cut;                     // tracks whose later steps were left out, as was asked for
 } Timeline;
 
+bool span_is_wait(const TimeSpan *span);
+
 // ---- trace_read.c: the record of a traced kernel
 
 // A copy of the schedule's events, which end with a compilation.
@@ -51,6 +53,23 @@ typedef struct TraceRecord {
 void trace_read(Timeline *timeline, const TraceRecord *records, int n, int64_t steps);
 
 // ---- timeline_table.c
+// All spans of a role that say the same.
+typedef struct TimeRow {
+    const TimeSpan *like;
+    double time; // of all of them
+    long times;
+} TimeRow;
+
+typedef struct TimeRole {
+    const char *name;
+    int tracks;
+    double time;               // of all its tracks
+    VEC(TimeRow) waits, steps; // waits: the longest first
+} TimeRole;
+typedef VEC(TimeRole) TimeRoles;
+
+TimeRoles timeline_roles(const Timeline *timeline);
+
 // For each role: how long its warps wait, for what and at which line, and what is left.
 void timeline_print(const Timeline *timeline);
 // A line of the source without its indentation and comment, cut to fit; "" if it cannot be read.
@@ -59,5 +78,9 @@ const char *source_line_text(Arena *arena, const char *path, int line);
 // ---- timeline_json.c
 void timeline_print_json(FILE *out, const Timeline *timeline);   // the members of an object
 void timeline_print_chrome(FILE *out, const Timeline *timeline); // for Perfetto or chrome://tracing
+
+// ---- timeline_read.c
+// What `kiln profile --json` printed, of n bytes. False: it is not that. All text is the arena's.
+bool timeline_read(Timeline *timeline, Arena *arena, const char *text, size_t n);
 
 #endif

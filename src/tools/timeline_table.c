@@ -5,27 +5,13 @@
 
 #include <stdlib.h>
 
-// All spans of a role that say the same.
-typedef struct Row {
-    const TimeSpan *like;
-    double time;
-    long times;
-} Row;
-
-typedef struct Role {
-    const char *name;
-    int tracks;
-    double time; // of all its tracks
-    VEC(Row) waits, steps;
-} Role;
-
 typedef struct Table {
     const Timeline *timeline;
-    VEC(Role) roles;
+    TimeRoles roles;
     VEC(double) lengths; // of the steps at hand
 } Table;
 
-static bool span_is_wait(const TimeSpan *span)
+bool span_is_wait(const TimeSpan *span)
 {
     static const char *const others[] = { "role", "tile", "step", "thread", "instance" };
     for (int i = 0; i < COUNT(others); i++)
@@ -38,19 +24,19 @@ static bool is_like(const TimeSpan *a, const TimeSpan *b)
     return a->line == b->line && strcmp(a->kind, b->kind) == 0 && strcmp(a->what, b->what) == 0;
 }
 
-static Role *role_of(Table *table, const TimeSpan *span)
+static TimeRole *role_of(Table *table, const TimeSpan *span)
 {
     for (int i = 0; i < table->roles.count; i++)
         if (strcmp(table->roles.items[i].name, span->role) == 0) return &table->roles.items[i];
-    VEC_PUSH(table->timeline->arena, &table->roles, ((Role){ .name = span->role }));
+    VEC_PUSH(table->timeline->arena, &table->roles, ((TimeRole){ .name = span->role }));
     return &table->roles.items[table->roles.count - 1];
 }
 
-static void add_row(Table *table, Role *role, bool waits, const TimeSpan *span)
+static void add_row(Table *table, TimeRole *role, bool waits, const TimeSpan *span)
 {
-    Row *row = NULL;
+    TimeRow *row = NULL;
     const int n = waits ? role->waits.count : role->steps.count;
-    Row *const rows = waits ? role->waits.items : role->steps.items;
+    TimeRow *const rows = waits ? role->waits.items : role->steps.items;
     for (int i = 0; i < n && !row; i++)
         if (is_like(rows[i].like, span)) row = &rows[i];
     if (row) {
@@ -58,7 +44,7 @@ static void add_row(Table *table, Role *role, bool waits, const TimeSpan *span)
         row->times++;
         return;
     }
-    const Row first = { span, span->end - span->begin, 1 };
+    const TimeRow first = { span, span->end - span->begin, 1 };
     if (waits) VEC_PUSH(table->timeline->arena, &role->waits, first);
     else VEC_PUSH(table->timeline->arena, &role->steps, first);
 }
@@ -68,7 +54,7 @@ static void collect(Table *table)
     const Timeline *const t = table->timeline;
     for (int i = 0; i < t->spans.count; i++) {
         const TimeSpan *const span = &t->spans.items[i];
-        Role *const role = role_of(table, span);
+        TimeRole *const role = role_of(table, span);
         if (span->depth == 0) {
             role->tracks++;
             role->time += span->end - span->begin;
@@ -78,13 +64,24 @@ static void collect(Table *table)
     }
 }
 
-// ---- printing
-
 static int longer_first(const void *a, const void *b)
 {
-    const double x = ((const Row *)a)->time, y = ((const Row *)b)->time;
+    const double x = ((const TimeRow *)a)->time, y = ((const TimeRow *)b)->time;
     return (x < y) - (x > y);
 }
+
+TimeRoles timeline_roles(const Timeline *timeline)
+{
+    Table table = { .timeline = timeline };
+    collect(&table);
+    for (int i = 0; i < table.roles.count; i++) {
+        TimeRole *const role = &table.roles.items[i];
+        if (role->waits.count) qsort(role->waits.items, (size_t)role->waits.count, sizeof(TimeRow), longer_first);
+    }
+    return table.roles;
+}
+
+// ---- printing
 
 // The line of the source, without its indentation; "" if it cannot be read.
 const char *source_line_text(Arena *arena, const char *path, int line)
@@ -105,7 +102,7 @@ const char *source_line_text(Arena *arena, const char *path, int line)
     return text;
 }
 
-static void print_row(const Table *table, const Role *role, const Row *row)
+static void print_row(const Table *table, const TimeRole *role, const TimeRow *row)
 {
     char line[16] = "-";
     if (row->like->line) snprintf(line, sizeof line, "%d", row->like->line);
@@ -114,7 +111,7 @@ static void print_row(const Table *table, const Role *role, const Row *row)
            source_line_text(table->timeline->arena, row->like->path, row->like->line));
 }
 
-static void print_kinds(const Role *role)
+static void print_kinds(const TimeRole *role)
 {
     const char *separator = " (";
     double all = 0;
@@ -136,7 +133,7 @@ static void print_kinds(const Role *role)
     printf("%s; computes, copies and issues %.1f%%\n", separator[0] == ',' ? ")" : "", 100 * (1 - all / role->time));
 }
 
-static double median_length(Table *table, const Row *row, const Role *role)
+static double median_length(Table *table, const TimeRow *row, const TimeRole *role)
 {
     const Timeline *const t = table->timeline;
     table->lengths.count = 0;
@@ -149,14 +146,14 @@ static double median_length(Table *table, const Row *row, const Role *role)
     return table->lengths.items[table->lengths.count / 2];
 }
 
-static void print_role(Table *table, Role *role)
+static void print_role(Table *table, TimeRole *role)
 {
     const char *const unit = table->timeline->unit;
     if (role->time <= 0) return;
     printf("%s%s%s: %d %s, %.0f %s each\n", paint(stdout, BOLD), role->name, paint(stdout, PLAIN), role->tracks,
            role->tracks == 1 ? "warp" : "warps", role->time / role->tracks, unit);
     for (int i = 0; i < role->steps.count; i++) {
-        const Row *const row = &role->steps.items[i];
+        const TimeRow *const row = &role->steps.items[i];
         printf("  %ld x %s", row->times, row->like->what);
         if (row->like->line) printf(", line %d", row->like->line);
         printf(": %.0f %s (median)\n", median_length(table, row, role), unit);
@@ -164,14 +161,12 @@ static void print_role(Table *table, Role *role)
     if (role->waits.count == 0) return;
     print_kinds(role);
     printf("  %7s %12s %8s %6s\n", "share", unit, "times", "line");
-    qsort(role->waits.items, (size_t)role->waits.count, sizeof(Row), longer_first);
     for (int i = 0; i < role->waits.count; i++) print_row(table, role, &role->waits.items[i]);
 }
 
 void timeline_print(const Timeline *timeline)
 {
-    Table table = { .timeline = timeline };
-    collect(&table);
+    Table table = { .timeline = timeline, .roles = timeline_roles(timeline) };
     for (int i = 0; i < table.roles.count; i++) print_role(&table, &table.roles.items[i]);
     if (timeline->lost)
         printf("%ld records found no room: what is shown ends where the first was lost; --steps=N shows fewer\n",

@@ -124,6 +124,8 @@ typedef struct ToolRequest {
 // Opens program and device; prints what is wrong and returns the exit status, or -1. `request_close` in any case.
 int request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args);
 int request_bind(ToolRequest *request, Arena *arena); // takes all values as bindings of the build
+// Where the parameters' own values do not go together: those of the kernel's first check. False: it has none.
+bool bind_first_check(BuildRequest *build);
 void request_close(ToolRequest *request);
 
 // Reads a program, with folders for its imports.

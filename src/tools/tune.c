@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tune.c - `kiln tune`: the build values that are the fastest for one launch.
 //
-// Candidates are all choices from the lists that the kernel's build parameters have. On a GPU the model of cost sorts them; the
+// Candidates are all choices from the lists that the kernel's build parameters have. On a GPU the cost model sorts them; the
 // first ones are built, on all processors, then each is compared with the reference and timed, the fastest once more and
 // longer. What does not build, or does not fit, is left out; a wrong result ends the command with an error.
 #include "tools/measure.h"
@@ -126,7 +126,7 @@ static void expect_all(Tuning *t)
     int kept = 0;
     for (int i = 0; i < t->n; i++) {
         Candidate *const c = &t->all[i];
-        progress("model of cost: %d of %d", i + 1, t->n);
+        progress("cost model: %d of %d", i + 1, t->n);
         c->expected = seconds_now() < end || c->is_default ? case_expected_seconds(&t->request.build, c->check) : 1e30;
         if (c->expected <= 0) leave_out(t, kiln_error_message());
         else t->all[kept++] = *c;
@@ -173,24 +173,31 @@ static void build_all(Tuning *t)
         if (!t->all[i].built && t->all[i].build.message) leave_out(t, t->all[i].build.message);
 }
 
-static bool agrees_with_reference(Tuning *t, Candidate *c, const Case *timed)
+typedef enum { AGREES, DIFFERS, NOT_COMPARED } Agreement;
+
+// A case of another size than the timed one may be none that this candidate takes: its clusters may not divide it.
+static Agreement compare_with_reference(Tuning *t, Candidate *c, const Case *timed)
 {
     static Case small;
-    if (!c->build.reference && !c->build.verify) return true;
+    if (!c->build.reference && !c->build.verify) return AGREES;
     const CheckCase *const check = case_to_check(&t->choice, t->arena, timed, CHECKED_OPERATIONS_MAX);
-    if (!check) return true;
-    const bool ok = case_open(&small, &c->build, check, &t->cases) && case_run(&small) && case_check(&small);
-    if (!ok) fprintf(stderr, "kiln: WRONG with %s: %s\n", c->text, small.problem);
+    if (!check) return AGREES;
+    Agreement found = NOT_COMPARED;
+    if (case_open(&small, &c->build, check, &t->cases) && case_run(&small))
+        found = case_check(&small) ? AGREES : DIFFERS;
+    if (found == DIFFERS) fprintf(stderr, "kiln: WRONG with %s: %s\n", c->text, small.problem);
+    if (found == NOT_COMPARED) leave_out(t, small.problem);
     case_close(&small);
-    return ok;
+    return found;
 }
 
 static void time_candidate(Tuning *t, Candidate *c, double seconds, bool compare)
 {
     static Case timed;
     Measurement m;
+    Agreement agreement = AGREES;
     if (!case_open(&timed, &c->build, c->check, &t->cases)) leave_out(t, timed.problem);
-    else if (compare && !agrees_with_reference(t, c, &timed)) c->wrong = true;
+    else if (compare && (agreement = compare_with_reference(t, c, &timed)) != AGREES) c->wrong = agreement == DIFFERS;
     else if (!measure_times(&timed, seconds, &m)) leave_out(t, timed.problem);
     else c->median = m.median;
     case_close(&timed);
@@ -349,7 +356,7 @@ int tool_tune(int argc, char **argv)
     const Usage usage = {
         "kiln tune [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Finds the build values with which a kernel is the fastest for one launch. Tried are the values of build parameters that have\n"
-        "a list, as in int BM = {128, 64, 256}, and are not given: on a GPU in the order of the model of cost, else in any. Each is\n"
+        "a list, as in int BM = {128, 64, 256}, and are not given: on a GPU in the order of the cost model, else in any. Each is\n"
         "compared with the reference before it is timed. Values of the launch that are not given are chosen as by 'kiln run'.",
         options, COUNT(options),
         "  kiln tune mine.tile gemm T=f32 M=512 N=512 K=512\n"

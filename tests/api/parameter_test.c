@@ -133,6 +133,8 @@ static void extents_without_what_binds_them(void **state)
     assert_int_equal(shape[0], 7);
     assert_fails(kiln_kernel_extents(alone, args, 1, 0, shape), KILN_BAD_SHAPE,
                  "alone: dimension 0 of 'Y' depends on M, which no other argument gives");
+    args[2] = KILN_TENSOR(&y);
+    assert_fails(kiln_kernel_extents(kernel, args, 3, 1, shape), KILN_BAD_SHAPE, "first: 'Z' has rank 2, expected 1");
     const kiln_arg of_operator[] = { KILN_TENSOR(&x), KILN_TENSOR(&z), KILN_NONE };
     assert_ok(kiln_kernel_extents(copied, of_operator, 3, 2, shape));
     assert_true(shape[0] == 8 && shape[1] == 5);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# cost_test.sh - what the model of cost (src/lower/gpu/cost) must say of kernels whose cost is plain.
+# cost_test.sh - what the cost model (src/lower/gpu/cost) must say of kernels whose cost is plain.
 # usage: cost_test.sh KILN SOURCES
 set -u
 kiln=$1

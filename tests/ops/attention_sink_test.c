@@ -80,7 +80,7 @@ static void forward_with_sinks(void **state)
     assert_ok(kiln_stream_wait(device, NULL));
     compare(&t, true, 70, 0);
     REFUSED(kiln_attention_forward(ops, NULL, &a), a, a.softcap = -1, KILN_BAD_ARGUMENT,
-            "kiln_attention_forward: 'softcap' is -1, expected a positive number, or 0 for none");
+            "kiln_attention_forward: 'softcap' is -1, expected 1e-30 to 1e30, or 0 for none");
     REFUSED(kiln_attention_forward(ops, NULL, &a), a, a.sinks = a.lse, KILN_BAD_SHAPE,
             "'sinks' has rank 3, expected 1");
     REFUSED(kiln_attention_forward(ops, NULL, &a), a, a.v = a.q, KILN_BAD_SHAPE,
@@ -168,6 +168,19 @@ static void decoding_with_capped_scores(void **state)
     assert_close("out", out, numbers(expected), (Tolerance){ 1e-3, 8.01 / 128, 7e-6 });
     array_fetch(lse);
     assert_close("lse", lse, numbers(sums), (Tolerance){ 1e-5, 2.01 / 65536, 1e-7 });
+}
+
+static void decoding_with_very_many_heads(void **state)
+{
+    Array *const q = ARRAY(KILN_BF16, 1, 512, 128), *const k = ARRAY(KILN_BF16, 1, 8, 1, 128);
+    const kiln_attention_decode_args a = { .q = &q->tensor, .k = &k->tensor, .v = &k->tensor, .out = &q->tensor };
+    size_t bytes;
+    if (on_cpu()) skip_because("a CPU takes any number of heads");
+    assert_int_equal(kiln_attention_decode_workspace_size(ops, &a, &bytes), KILN_UNSUPPORTED);
+    assert_string_equal(kiln_error_message(),
+                        "kiln_attention_decode: 512 query heads (of 'q') share a key head, more "
+                        "than fit on a multiprocessor with D = 128 and DV = 128; expected at most 128 in 16 "
+                        "bits, 16 in f32 (kiln_paged_attention takes any number)");
 }
 
 // ---- gradients
@@ -358,6 +371,7 @@ int main(void)
         cmocka_unit_test_teardown(forward_with_sinks, free_arrays),
         cmocka_unit_test_teardown(packed_forward_with_sinks, free_arrays),
         cmocka_unit_test_teardown(decoding_with_capped_scores, free_arrays),
+        cmocka_unit_test_teardown(decoding_with_very_many_heads, free_arrays),
         cmocka_unit_test_teardown(gradients_of_sinks, free_arrays),
         cmocka_unit_test_teardown(gradients_of_sinks_and_windows, free_arrays),
         cmocka_unit_test_teardown(packed_gradients_of_sinks, free_arrays),

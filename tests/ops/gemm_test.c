@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gemm_test.c - products of any shape, type and orientation against the kernel's reference, with everything that may follow
-// them; strided tensors; what is refused; which tiles the model of cost takes.
+// them; strided tensors; what is refused; which tiles the cost model takes.
 #include "../../src/ops/gemm_tiles.h"
 #include "support.h"
 
@@ -294,6 +294,20 @@ static void tiles_fit_the_shape(void **state)
         }
 }
 
+// The rows of the table's measured shapes are found, which needs their order.
+static void measured_shapes_are_found(void **state)
+{
+    for (int i = 0; i < gemm_n_known; i++) {
+        const GemmKnown *const known = &gemm_known[i];
+        assert_true(known->tile < gemm_n_tiles);
+        if (known->bytes != 2) continue;
+        const GemmChoice choice = choose(known->m, known->n, known->k);
+        assert_int_equal(choice.rows, gemm_tiles[known->tile].rows);
+        assert_int_equal(choice.columns, gemm_tiles[known->tile].columns);
+        assert_int_equal(choice.parts, known->parts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +317,7 @@ int main(void)
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),
         cmocka_unit_test_teardown(tiles_fit_the_shape, free_arrays),
+        cmocka_unit_test_teardown(measured_shapes_are_found, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

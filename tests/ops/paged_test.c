@@ -374,7 +374,7 @@ static void refused_attention(void **state)
 #define CALL kiln_paged_attention(ops, NULL, &a)
     REFUSED(CALL, a, a.table = NULL, KILN_BAD_ARGUMENT, "kiln_paged_attention: 'table' is null");
     REFUSED(CALL, a, a.window = -1, KILN_BAD_ARGUMENT, "'window' is -1");
-    REFUSED(CALL, a, a.softcap = -1, KILN_BAD_ARGUMENT, "'softcap' is -1, expected a positive number, or 0 for none");
+    REFUSED(CALL, a, a.softcap = -1, KILN_BAD_ARGUMENT, "'softcap' is -1, expected 1e-30 to 1e30, or 0 for none");
     REFUSED(CALL, a, a.softcap = NAN, KILN_BAD_ARGUMENT, "'softcap' is");
     REFUSED(CALL, a, a.splits = 65537, KILN_BAD_ARGUMENT, "'splits' is 65537, expected 0 to 65536");
     REFUSED(CALL, a, a.max_queries = -1, KILN_BAD_ARGUMENT, "'max_queries' is -1");

@@ -149,6 +149,9 @@ def one_run():
     check(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", saved["date"]) and saved["version"], "date and version are saved")
     check(any(r["rate_of"] == "operations" and r["median_seconds"] > 0 for r in saved["rows"]), "saved rows")
     check(name in found.row(name) and "FLOPS" in found.row(name), found.row(name))
+    done = bench("--seconds=0", "--json", "--save=second.json", kernels, name)
+    with open(os.path.join(folder.name, "second.json")) as text:
+        check(done.returncode == 0 and done.stdout == text.read() and json.loads(done.stdout)["rows"], "--json with --save prints what it saves")
     saved["date"] = "2026-01-01 00:00:00"
     with open(os.path.join(folder.name, "first.json"), "w") as out:
         json.dump(saved, out)

@@ -54,6 +54,55 @@ class Server:
         return answer.get("result", answer.get("error"))
 
 
+# A product whose accumulator is in registers, its operands in swizzled shared memory.
+PRODUCT = """kernel product<type T = bf16, int BK = 64>(in T A[M][K], in T B[K][N], out f32 C[M][N])
+{
+    grid (n : ceildiv(N, 128), m : ceildiv(M, 64));
+    fragment f32 acc[64][128] = 0;
+    pipeline (k : ceildiv(K, BK); stages = 3) {
+        shared T a[64][BK] = A[m*64 +: 64][k*BK +: BK];
+        shared T b[BK][128] = B[k*BK +: BK][n*128 +: 128];
+        acc += a @ b;
+    }
+    C[m*64 +: 64][n*128 +: 128] = acc;
+}
+"""
+
+
+def layouts(s, folder):
+    uri = "file://" + os.path.join(folder, "product.tile")
+    document = {"uri": uri}
+    s.tell("textDocument/didOpen", textDocument={"uri": uri, "languageId": "tile", "version": 1, "text": PRODUCT})
+    assert s.read()["params"]["diagnostics"] == []
+
+    def hover(word, nth=0, text=PRODUCT):
+        return s.ask("textDocument/hover", textDocument=document, position=place(text, word, nth))["contents"]["value"]
+
+    shown = hover("acc", 1)
+    assert "`acc` as `product<bf16,64>" in shown and "in registers, 64 of each thread" in shown, shown
+    # The manual's figure of an accumulator: element [1][2] is value 0 of lane 5, [0][9] is value 5 of lane 0.
+    assert "f32[64][128]: register 2 x d1+1 2 x d0+8 16 x d1+8; lane 4 x d1+2 8 x d0+1; warp 4 x d0+16" in shown, shown
+    rows = [line.split() for line in shown.split("```text")[1].splitlines() if line.strip()[:1].isdigit()]
+    assert rows[2][:4] == ["1", "t4:0", "t4:1", "t5:0"], rows
+    shown = hover("a @ b")
+    assert "in shared memory, 3 x 8192 bytes at 0, ring a b, swizzle 128; 16 bytes of 8 rows take 1 pass through the banks (8 row by row)" in shown, shown
+    assert "144 b4" in shown, shown
+    assert "shared memory" not in hover("k*BK"), "an index has no layout"
+    # Found for this text alone; a text that cannot be compiled has none.
+    narrow = PRODUCT.replace("BK = 64", "BK = 32")
+    s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 2}, contentChanges=[{"text": narrow}])
+    assert s.read()["params"]["diagnostics"] == []
+    assert "3 x 4096 bytes at 0, ring a b, swizzle 64" in hover("a @ b", text=narrow)
+    s.tell("textDocument/didSave", textDocument=document)
+    assert "swizzle 64" in hover("a @ b", text=narrow)
+    wrong = PRODUCT.replace("a @ b", "a @ a")
+    s.tell("textDocument/didChange", textDocument={"uri": uri, "version": 3}, contentChanges=[{"text": wrong}])
+    assert s.read()["params"]["diagnostics"]
+    assert "a shared tile" in hover("a[64]", text=wrong) and "swizzle" not in hover("a[64]", text=wrong)
+    s.tell("textDocument/didClose", textDocument=document)
+    assert s.read()["params"]["diagnostics"] == []
+
+
 def place(text, word, nth=0):
     at = -1
     for _ in range(nth + 1):
@@ -125,6 +174,7 @@ def main():
     s.read()
     assert s.ask("textDocument/formatting", textDocument=document, options={})[0]["newText"] == SOURCE
 
+    layouts(s, folder)
     assert s.ask("no/method")["code"] == -32601
     s.process.stdin.write(b"Content-Length: 3\r\n\r\n{]}")
     s.process.stdin.flush()

@@ -7,6 +7,7 @@ The browser is Chromium (or $CHROMIUM); without it that part skips. Pictures are
 seen, so that fonts do not matter: the colour at a corner of each cell.
 """
 import html.parser
+import json
 import os
 import pathlib
 import re
@@ -30,10 +31,18 @@ kernel odd<type T = f32, int BN = 64>(in T X[N], out T Y[N])
 """
 PAGES = {  # name: arguments of `kiln explain`; {} is the folder of the test
     "gemm": "--arch=90 --measured=200us kernels/gemm/gemm.tile gemm_nt M=4096 N=4096 K=4096",
-    "operator": "--arch=80 kernels/gemm/split_k.tile",
+    "operator": "--arch=80 --profile={}/trace.json kernels/gemm/split_k.tile",
     "odd": "--arch=90 {}/odd.tile odd",
     "cpu": "{}/odd.tile odd",
 }
+def span(role, warp, depth, kind, begin, end, what=None, line=0, part=1):
+    return dict(role=role, part=part, cta=3, warp=warp, depth=depth, kind=kind, what=what or kind, file="gemm/split_k.tile" if line else None,
+                line=line, begin=begin, end=end)
+
+
+TRACE = {"kernel": "a <launch>", "device": "nothing", "unit": "cycles", "unit_seconds": 5e-10, "lost": 2, "spans": [
+    span("producer", 0, 0, "role", 0, 100), span("producer", 0, 1, "step", 10, 40), span("producer", 0, 2, "empty", 20, 30, "empty slot of x", 7),
+    span("producer", 0, 1, "step", 40, 90), span("consumers", 4, 0, "role", 0, 200), span("consumers", 4, 1, "full", 0, 150, "full slot of x", 9)]}
 PARTS = {"source", "timeline", "barriers", "roles", "tiles", "memory", "code", "roofline"}
 passed = failed = 0
 
@@ -145,8 +154,35 @@ def check_timeline(page):
     check(sorted(step for _, step, _, _ in lanes["tensor cores"]) == sorted([*range(6), *range(6)]), "two products in each step")
 
 
+# Each moment of a track is the innermost span's; the second kernel alone was traced.
+def check_trace(page):
+    text = "".join(page.text)
+    pieces = re.findall(r"(\w+), warp (\d): ([^\n]*): (\d+) to (\d+) cycles(, line \d)?", text)
+    wanted = [("producer", "0", "outside of steps", 0, 10, ""), ("producer", "0", "computes, copies or issues, step 0", 10, 20, ""),
+              ("producer", "0", "empty slot of x, step 0", 20, 30, ", line 7"), ("producer", "0", "computes, copies or issues, step 0", 30, 40, ""),
+              ("producer", "0", "computes, copies or issues, step 1", 40, 90, ""), ("producer", "0", "outside of steps", 90, 100, ""),
+              ("consumers", "4", "full slot of x", 0, 150, ", line 9"), ("consumers", "4", "outside of steps", 150, 200, "")]
+    check([(*p[:3], int(p[3]), int(p[4]), p[5]) for p in pieces] == wanted, f"pieces of a trace: {pieces}")
+    check(re.findall(r"([\d.]+)%", text[text.index("Measured: what each role"):])[:4] == ["10.0", "90.0", "75.0", "25.0"], "shares of a trace")
+    check("a <launch> on nothing, by kiln profile; 1000 cycles are 0.5 us; 2 records found no room" in text, "what was measured")
+    check(text.count("Measured: block 3") == 1 and "#step2-s0l9" in page.links, "where a trace is, and where its lines lead")
+
+
+def check_no_traces(folder, arguments):
+    wrong = {"is not what": "{}", "cannot read": None, "more kernels": json.dumps(dict(TRACE, spans=[span("x", 0, 0, "role", 0, 1, part=2)])),
+             "is not what 'kiln profile --json'": json.dumps(dict(TRACE, spans=[span("x", 0, 0, "role", 2, 1)]))}
+    for words, text in wrong.items():
+        file = folder / ("none.json" if text is None else "wrong.json")
+        if text is not None:
+            file.write_text(text)
+        said = run("explain", "--html", f"--profile={file}", *arguments, status=2)
+        check(words in said, f"--profile of {text} says '{said}'")
+    check("goes with --html" in run("explain", f"--profile={folder}/trace.json", *arguments, status=2), "--profile without --html")
+
+
 def check_texts(folder):
     (folder / "odd.tile").write_text(ODD)
+    (folder / "trace.json").write_text(json.dumps(TRACE))
     pages = {}
     for name, arguments in PAGES.items():
         file = folder / (name + ".html")
@@ -158,6 +194,8 @@ def check_texts(folder):
     check({"step1-source", "step2-timeline"} <= set(pages["operator"].ids), "the page of an operator has its steps")
     check("source" in pages["cpu"].ids and "timeline" not in pages["cpu"].ids, "the page of a CPU's kernel has no timeline")
     check_timeline(pages["gemm"])
+    check_trace(pages["operator"])
+    check_no_traces(folder, arguments)
     gemm = "".join(pages["gemm"].text)
     for words in ("acc: 128 registers of each thread", "swizzle 128, ring a b", "producer: TMA, 16384 bytes", "consumers: m64n256k16 bf16, in flight",
                   "a b is full", "1 pass through the banks, where rows one after another would take 8", "137 Gop in products", "200 us",

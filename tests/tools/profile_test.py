@@ -86,6 +86,14 @@ def traces():
     check(len([e for e in events if e["ph"] == "X"]) == len(found["spans"]), "as many events as spans")
     check({e["args"]["name"] for e in events if e["name"] == "process_name"} == {"CTA 0", "CTA 1"}, "processes")
 
+    # On the page of what was decided.
+    with open(folder.name + "/trace.json", "w") as text:
+        json.dump(found, text)
+    done = subprocess.run([kiln, "explain", "--html", "--arch=90", "--profile=%s/trace.json" % folder.name, *gemm[1:]], env=environment,
+                          cwd=sources, capture_output=True, text=True, timeout=100)
+    check(done.returncode == 0 and "Measured: block 1" in done.stdout and "consumers, warp 4: full slot of a b, step 4" in done.stdout and
+          "consumers (16)" in done.stdout, "a trace on the page: %s" % done.stderr)
+
     found = timeline(["--steps=2", "--ctas=3", *gemm], emulated)
     expect(found, "producer", 1, 1, step=2)
     expect(found, "consumers", 1, 8, step=2, full=2)

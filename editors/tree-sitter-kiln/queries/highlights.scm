@@ -41,7 +41,7 @@
 ; words: functions
 ((call function: (identifier) @function.builtin)
   (#any-of? @function.builtin "exp" "exp2" "log" "log2" "sqrt" "rsqrt" "pow" "sin" "cos" "tanh" "erf" "abs" "floor"
-    "ceil" "round" "rint" "trunc" "min" "max" "clamp" "fma" "ceildiv" "popcount" "clz" "ffs" "dot4" "random"
+    "ceil" "round" "rint" "trunc" "min" "max" "clamp" "fma" "ceildiv" "popcount" "clz" "ffs" "dot4" "random" "fast_tanh"
     "atomic_add" "atomic_min" "atomic_max" "atomic_and" "atomic_or" "atomic_exchange" "atomic_cas" "convert" "bitcast"
     "present" "transpose" "promote" "tf32x3" "sparse24" "cumsum" "random_int"))
 ; end of words

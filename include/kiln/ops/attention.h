@@ -10,8 +10,9 @@
  * j <= i + SKV - S. A row that sees no key has out 0, lse -infinity and gradients of 0. One that sees a score of NaN or
  * +infinity has NaN in out, lse and gradients; a key whose score is -infinity counts as masked.
  *
- * softcap > 0: s becomes softcap * tanh(s / softcap). sinks: a logit of each query head, natural, not scaled and not capped, whose
- * exponential is added to the sums of softmax and lse; it has no value. Then the lse of a row that sees no key is its sink.
+ * softcap > 0 (from 1e-30 to 1e30): s becomes softcap * tanh(s / softcap). sinks: a logit of each query head, natural, not scaled
+ * and not capped, whose exponential is added to the sums of softmax and lse; it has no value. Then the lse of a row that sees no
+ * key is its sink. On GPUs the tanh of a forward call in 16 bits that asks for no lse is true to 2^-10 of itself, else to 2^-21.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
  * kernels/attention/forward.tile, varlen.tile, sink.tile, backward.tile, backward_varlen.tile and decode.tile.
@@ -162,7 +163,8 @@ KILN_API kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops
 KILN_API kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
                                                     const kiln_attention_backward_varlen_args *args);
 
-/* ---- decoding: one query row for each request against a cache of S keys, which are split among SMs or cores */
+/* ---- decoding: one query row for each request against a cache of S keys, which are split among SMs or cores. On a GPU as many
+ * query heads may share a key head as fit on a multiprocessor: at least 128 in 16 bits, 16 in f32 */
 
 typedef struct kiln_attention_decode_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */

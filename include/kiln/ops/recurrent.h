@@ -78,7 +78,7 @@ KILN_API kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kil
 
 /* Gradients, from those of `out` and of the final states. The forward pass leaves nothing but its inputs: what it computed is
  * computed again. The gradient of a gate below -40 is 0. The workspace holds, for each chunk, two states of T, and for each token
- * and head about 3 DK + 4 DV + 64 elements of T; with gates for each channel, in chunks of 32 or 16 tokens, 6 DK + 3 DV + 96. States and their gradients are of one type. */
+ * and head about 3 DK + 4 DV + 64 elements of T; with gates for each channel, in chunks of C = 64 tokens or fewer, 6 DK + 3 DV + 3 C. States and their gradients are of one type. */
 typedef struct kiln_gdn_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   T [B][S][HK][DK], of the forward pass, as all down to initial_states */

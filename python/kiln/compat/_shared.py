@@ -2,7 +2,8 @@
 """What the interfaces of other libraries share."""
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple, TypeVar
+import functools
+from typing import Any, Callable, Tuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -28,4 +29,9 @@ def rows(*tensors: Tensor) -> Tuple[Tensor, ...]:
 
 def untraced(function: F) -> F:
     """Not traced by torch.compile: one break of the graph, as at a call of a C extension."""
-    return torch.compiler.disable(function)
+    untraced_function = torch.compiler.disable(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:                  # beside compiling, the quicker way
+        return (untraced_function if torch.compiler.is_compiling() else function)(*args, **named)
+    return cast(F, call)

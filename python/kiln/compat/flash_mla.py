@@ -132,8 +132,9 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Ten
             _check_config(meta.config, config)
         _check_first(config, q, k_cache, num_splits, head_dim_v)
     if indices is None:
-        refuse(_WHERE + ": dense decoding", attn_sink=attn_sink, extra_k_cache=extra_k_cache,
-               extra_indices_in_kvcache=extra_indices_in_kvcache, topk_length=topk_length, extra_topk_length=extra_topk_length)
+        if not (attn_sink is extra_k_cache is extra_indices_in_kvcache is topk_length is extra_topk_length is None):
+            refuse(_WHERE + ": dense decoding", attn_sink=attn_sink, extra_k_cache=extra_k_cache,
+                   extra_indices_in_kvcache=extra_indices_in_kvcache, topk_length=topk_length, extra_topk_length=extra_topk_length)
         if block_table is None or cache_seqlens is None:
             raise ValueError("%s: dense decoding needs block_table and cache_seqlens" % _WHERE)
         if plan is None:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! Decoding through the paged operators: requests of different lengths share the pages of one cache; each step appends a token of
-//! every request, its keys turned by their positions, and attends. The last step's result is compared with a plain loop.
+//! every request, its keys turned by their positions, plans how the keys are divided, and attends. The last step's result is
+//! compared with a plain loop.
 //!
 //!     cargo run --example paged_decode cpu            (or: cuda:0)
 
-use kiln::{sys, Device, Operators, PagedAppendArgs, PagedAttentionArgs, PagedSlotsArgs, Stream, Tensor, Type, Workspace};
+use kiln::{sys, Device, Operators, PagedAppendArgs, PagedAttentionArgs, PagedPlan, PagedPlanArgs, PagedSlotsArgs};
+use kiln::{Stream, Tensor, Type, Workspace};
 
 const B: usize = 3;
 const H: usize = 8;
@@ -61,6 +63,7 @@ fn decode(name: &str) -> kiln::Result<bool> {
     let ops = Operators::open(&device)?;
     let stream = Stream::open(&device)?;
     let mut scratch = Workspace::new(&device);
+    let mut plan = PagedPlan::new();
     let mut random = Random(1);
     let cache = [PAGES as i64, PAGE as i64, HKV as i64, D as i64];
     let k = Tensor::from_slice(&device, Type::BF16, &cache, &random.bf16(PAGES * PAGE * HKV * D))?;
@@ -105,7 +108,19 @@ fn decode(name: &str) -> kiln::Result<bool> {
                 ..Default::default()
             },
         )?;
+        // One for all layers of a step; here is one layer.
+        let batch = PagedPlanArgs {
+            lengths: Some(&now),
+            rows: B as i64,
+            heads: H as i64,
+            key_heads: HKV as i64,
+            size: D as i64,
+            causal: true,
+            ..Default::default()
+        };
+        ops.paged_plan_make(&stream, &batch, &mut plan)?;
         let attention = PagedAttentionArgs {
+            plan: Some(&plan),
             q: Some(&q),
             k: Some(&k),
             v: Some(&v),

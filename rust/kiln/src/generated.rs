@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! What follows from the C headers. Written by rust/generate.py.
 
-use crate::{check, Held, Operators, Result, Stream, Tensor, Workspace};
+use crate::{check, Held, MlaPlan, Operators, PagedPlan, Plan, Result, Stream, Tensor, Workspace};
 use kiln_sys as sys;
 
 fn tensor(t: Option<&Tensor>, held: &mut Vec<Held>) -> *const sys::kiln_tensor {
@@ -9,6 +9,16 @@ fn tensor(t: Option<&Tensor>, held: &mut Vec<Held>) -> *const sys::kiln_tensor {
         Some(t) => {
             held.push(t.held());
             t.as_c()
+        }
+        None => core::ptr::null(),
+    }
+}
+
+fn plan<T: Copy + Default>(p: Option<&Plan<T>>, held: &mut Vec<Held>) -> *const T {
+    match p {
+        Some(p) => {
+            held.extend(p.held());
+            p.as_c()
         }
         None => core::ptr::null(),
     }
@@ -2445,6 +2455,52 @@ impl MlaAppendArgs<'_> {
     }
 }
 
+/// `kiln_mla_decode_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaDecodeArgs<'a> {
+    /// `` dense, made for the same lengths ``
+    pub plan: Option<&'a MlaPlan>,
+    /// `` in bf16 or f16 [batch][queries][query_heads][576] ``
+    pub q: Option<&'a Tensor>,
+    /// `` in as q [pages][page size][key_heads][576]; page size 16, 32, 64, 128 or 256; or, with bf16 q and one key head, u8, i8 or e4m3 [pages][page size][656]; page size any ``
+    pub cache: Option<&'a Tensor>,
+    /// `` in i32 [batch][pages per request]: token t of a request is in page table[t / size] ``
+    pub table: Option<&'a Tensor>,
+    /// `` in i32 [batch]: as planned. At most (pages per request) * (page size) ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` out as q [batch][queries][query_heads][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [batch][query_heads][queries], or NULL ``
+    pub lse: Option<&'a Tensor>,
+    /// `` query j sees keys before length - (queries - 1 - j) ``
+    pub causal: bool,
+    /// `` fp8 cache: as in kiln_mla_decode_sparse_args ``
+    pub round_scales: bool,
+    /// `` > 0; NULL: 1/sqrt(576) ``
+    pub scale: Option<f64>,
+}
+
+impl MlaDecodeArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_decode_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_decode_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_decode_args>(),
+            plan: plan(self.plan, held),
+            q: tensor(self.q, held),
+            cache: tensor(self.cache, held),
+            table: tensor(self.table, held),
+            lengths: tensor(self.lengths, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            causal: self.causal,
+            round_scales: self.round_scales,
+            scale: number(self.scale, numbers),
+            ..Default::default()
+        }
+    }
+}
+
 /// `kiln_mla_decode_contiguous_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct MlaDecodeContiguousArgs<'a> {
@@ -2486,6 +2542,61 @@ impl MlaDecodeContiguousArgs<'_> {
             splits: self.splits,
             scale: number(self.scale, numbers),
             scales: tensor(self.scales, held),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_mla_decode_sparse_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaDecodeSparseArgs<'a> {
+    /// `` with topk, and extra_topk if there is an extra cache; made for lists as long as these, or longer, as full ones are: then parts are valid, but not of equal cost ``
+    pub plan: Option<&'a MlaPlan>,
+    /// `` in bf16 [batch][queries][query_heads][D]; D is 576 or 512; one key head ``
+    pub q: Option<&'a Tensor>,
+    /// `` in u8, i8 or e4m3 [pages][page size][656] where D is 576, [584] where it is 512; a page has any number of tokens ``
+    pub cache: Option<&'a Tensor>,
+    /// `` in i32 [batch][queries][topk]: slots, page * (page size) + offset in it, in any order. One below 0 or past the cache is masked; one that occurs twice counts twice ``
+    pub indices: Option<&'a Tensor>,
+    /// `` in i32 [batch]: how many entries of a request's lists count: as planned; NULL: all ``
+    pub topk_lengths: Option<&'a Tensor>,
+    /// `` in NULL, or a second cache of the same format, with pages of its own size and lists of its own: both are attended to ``
+    pub extra_cache: Option<&'a Tensor>,
+    /// `` in i32 [batch][queries][extra_topk] ``
+    pub extra_indices: Option<&'a Tensor>,
+    /// `` in i32 [batch] or NULL ``
+    pub extra_topk_lengths: Option<&'a Tensor>,
+    /// `` in f32 [query_heads]: a logit, natural and not scaled, that is added to the denominator of out only; NULL: none ``
+    pub sink: Option<&'a Tensor>,
+    /// `` out bf16 [batch][queries][query_heads][512] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [batch][query_heads][queries], or NULL ``
+    pub lse: Option<&'a Tensor>,
+    /// `` > 0; NULL: 1/sqrt(D) ``
+    pub scale: Option<f64>,
+    /// `` round the scales of the cache to bf16 before use, as some writers expect; else keys are the product in f32, rounded once. The same for powers of two ``
+    pub round_scales: bool,
+}
+
+impl MlaDecodeSparseArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_decode_sparse_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_decode_sparse_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_decode_sparse_args>(),
+            plan: plan(self.plan, held),
+            q: tensor(self.q, held),
+            cache: tensor(self.cache, held),
+            indices: tensor(self.indices, held),
+            topk_lengths: tensor(self.topk_lengths, held),
+            extra_cache: tensor(self.extra_cache, held),
+            extra_indices: tensor(self.extra_indices, held),
+            extra_topk_lengths: tensor(self.extra_topk_lengths, held),
+            sink: tensor(self.sink, held),
+            out: tensor(self.out, held),
+            lse: tensor(self.lse, held),
+            scale: number(self.scale, numbers),
+            round_scales: self.round_scales,
             ..Default::default()
         }
     }
@@ -3285,6 +3396,8 @@ impl PagedAppendArgs<'_> {
 /// `kiln_paged_attention_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct PagedAttentionArgs<'a> {
+    /// `` made for the same lengths, offsets, sizes and masks; NULL: none ``
+    pub plan: Option<&'a PagedPlan>,
     /// `` in bf16 or f16 [TQ][H][D]: request b has rows q_offsets[b] to q_offsets[b + 1] - 1 ``
     pub q: Option<&'a Tensor>,
     /// `` in as q, or e4m3 [pages][page size][HKV][D] ``
@@ -3330,6 +3443,7 @@ impl PagedAttentionArgs<'_> {
         let _ = (&numbers, &held);
         sys::kiln_paged_attention_args {
             struct_size: core::mem::size_of::<sys::kiln_paged_attention_args>(),
+            plan: plan(self.plan, held),
             q: tensor(self.q, held),
             k: tensor(self.k, held),
             v: tensor(self.v, held),
@@ -3733,8 +3847,84 @@ impl VerticalSlashEstimateArgs<'_> {
     }
 }
 
+/// `kiln_mla_plan_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct MlaPlanArgs<'a> {
+    pub shape: Option<&'a sys::kiln_mla_shape>,
+    /// `` dense: in i32 [batch]: tokens in the cache of each request, including the new ones; may be 0 ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` sparse: those of the decoding calls, so that parts have equal work; NULL: ``
+    pub topk_lengths: Option<&'a Tensor>,
+    /// `` all lists are full ``
+    pub extra_topk_lengths: Option<&'a Tensor>,
+}
+
+impl MlaPlanArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_mla_plan_args {
+        let _ = (&numbers, &held);
+        sys::kiln_mla_plan_args {
+            struct_size: core::mem::size_of::<sys::kiln_mla_plan_args>(),
+            shape: self.shape.map_or(core::ptr::null(), |r| r),
+            lengths: tensor(self.lengths, held),
+            topk_lengths: tensor(self.topk_lengths, held),
+            extra_topk_lengths: tensor(self.extra_topk_lengths, held),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_paged_plan_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct PagedPlanArgs<'a> {
+    /// `` in i32 [B], q_offsets [B + 1] or NULL: as in kiln_paged_attention_args, as are ``
+    pub lengths: Option<&'a Tensor>,
+    /// `` max_queries, causal and window ``
+    pub q_offsets: Option<&'a Tensor>,
+    /// `` TQ ``
+    pub rows: i64,
+    pub max_queries: i64,
+    /// `` H ``
+    pub heads: i64,
+    /// `` HKV ``
+    pub key_heads: i64,
+    /// `` D ``
+    pub size: i64,
+    /// `` DV; 0: D ``
+    pub value_size: i64,
+    /// `` the caches are e4m3 ``
+    pub eight_bit: bool,
+    pub causal: bool,
+    pub window: i64,
+    /// `` of equal work, 1 to 65536; 0: as many as fill the device ``
+    pub parts: i64,
+}
+
+impl PagedPlanArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_paged_plan_args {
+        let _ = (&numbers, &held);
+        sys::kiln_paged_plan_args {
+            struct_size: core::mem::size_of::<sys::kiln_paged_plan_args>(),
+            lengths: tensor(self.lengths, held),
+            q_offsets: tensor(self.q_offsets, held),
+            rows: self.rows,
+            max_queries: self.max_queries,
+            heads: self.heads,
+            key_heads: self.key_heads,
+            size: self.size,
+            value_size: self.value_size,
+            eight_bit: self.eight_bit,
+            causal: self.causal,
+            window: self.window,
+            parts: self.parts,
+            ..Default::default()
+        }
+    }
+}
+
 /// The operators, each by the name of its C function. Those that take something else than one struct of tensors and numbers
-/// are in `kiln_sys` alone: `kiln_mla_decode`, `kiln_mla_decode_sparse`, `kiln_mla_plan_make`, `kiln_moe`, `kiln_moe_route`, `kiln_paged_plan_make`.
+/// are in `kiln_sys` alone: `kiln_moe`, `kiln_moe_route`.
 impl Operators {
     /// `kiln_activate`.
     pub fn activate(&self, stream: &Stream, args: &ActivateArgs) -> Result<()> {
@@ -4346,6 +4536,22 @@ impl Operators {
         Ok(())
     }
 
+    /// `kiln_mla_decode`.
+    pub fn mla_decode(&self, stream: &Stream, scratch: &mut Workspace, args: &MlaDecodeArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mla_decode_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_decode(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
     /// `kiln_mla_decode_contiguous`.
     pub fn mla_decode_contiguous(&self, stream: &Stream, scratch: &mut Workspace, args: &MlaDecodeContiguousArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
@@ -4358,6 +4564,22 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_mla_decode_contiguous(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_decode_sparse`.
+    pub fn mla_decode_sparse(&self, stream: &Stream, scratch: &mut Workspace, args: &MlaDecodeSparseArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mla_decode_sparse_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_mla_decode_sparse(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -4724,6 +4946,40 @@ impl Operators {
         held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_vertical_slash_estimate(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_mla_plan_make`: the plan is for calls that are queued later on the same stream.
+    pub fn mla_plan_make(&self, stream: &Stream, args: &MlaPlanArgs, plan: &mut MlaPlan) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_mla_plan_size(self.as_ptr(), c.shape, &mut bytes) })?;
+        stream.fits(self.device())?;
+        c.memory = plan.reserve(self.device(), bytes)?;
+        c.memory_bytes = bytes;
+        let mut made = Default::default();
+        check(unsafe { sys::kiln_mla_plan_make(self.as_ptr(), stream.as_ptr(), &c, &mut made) })?;
+        plan.set(made);
+        held.extend(plan.held());
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_paged_plan_make`: the plan is for calls that are queued later on the same stream.
+    pub fn paged_plan_make(&self, stream: &Stream, args: &PagedPlanArgs, plan: &mut PagedPlan) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_paged_plan_size(self.as_ptr(), &c, &mut bytes) })?;
+        stream.fits(self.device())?;
+        c.memory = plan.reserve(self.device(), bytes)?;
+        c.memory_bytes = bytes;
+        let mut made = Default::default();
+        check(unsafe { sys::kiln_paged_plan_make(self.as_ptr(), stream.as_ptr(), &c, &mut made) })?;
+        plan.set(made);
+        held.extend(plan.held());
         stream.hold(held);
         Ok(())
     }

@@ -33,11 +33,13 @@
 #[allow(missing_docs, clippy::vec_box, clippy::ptr_arg)]
 mod generated;
 mod kernel;
+mod plan;
 mod tensor;
 
 pub use generated::*;
 pub use kernel::{Arg, Kernel, Operators, Program};
 pub use kiln_sys as sys;
+pub use plan::{MlaPlan, PagedPlan, Plan};
 pub use tensor::{Element, Tensor, Workspace};
 
 /// What queued work uses: memory, and handles that have its code.

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Device memory; freed with its last owner. Not for other threads, as tensors are not.
-struct Allocation {
-    device: Device,
-    data: *mut c_void,
+pub(crate) struct Allocation {
+    pub(crate) device: Device,
+    pub(crate) data: *mut c_void,
 }
 
-type Memory = Arc<Allocation>;
+pub(crate) type Memory = Arc<Allocation>;
 
 impl Drop for Allocation {
     fn drop(&mut self) {
@@ -20,7 +20,7 @@ impl Drop for Allocation {
     }
 }
 
-fn allocate(device: &Device, bytes: usize) -> Result<Memory> {
+pub(crate) fn allocate(device: &Device, bytes: usize) -> Result<Memory> {
     let mut data = std::ptr::null_mut();
     check(unsafe { sys::kiln_alloc(device.as_ptr(), bytes, &mut data) })?;
     #[allow(clippy::arc_with_non_send_sync)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Kernels, tensors and failures.
-use kiln::{Arg, Device, Event, Kernel, NormArgs, Operators, Program, Status, Stream, Tensor, Type, Workspace};
+use kiln::{Arg, Device, Event, Kernel, MlaPlan, MlaPlanArgs, NormArgs, Operators, PagedAttentionArgs, PagedPlan, PagedPlanArgs};
+use kiln::{Program, Status, Stream, Tensor, Type, Workspace};
 
 const SOURCE: &str = "
 kernel scale(in f32 X[N], optional in f32 B[N], out f32 Y[N], f32 a)
@@ -90,4 +91,45 @@ fn operators_run_and_refuse() {
     let error = ops.rms_norm(&stream, &NormArgs { x: Some(&x), out: Some(&wrong), ..Default::default() }).unwrap_err();
     assert_eq!(error.status, Status::BadShape);
     assert!(error.message.starts_with("kiln_rms_norm: dimension 1 of 'out' is 5, expected 4"), "{}", error);
+}
+
+#[test]
+fn plans_are_made_and_checked() {
+    let device = Device::open("cpu").unwrap();
+    let (ops, stream) = (Operators::open(&device).unwrap(), Stream::default_of(&device));
+    let mut scratch = Workspace::new(&device);
+    let lengths = Tensor::from_slice(&device, Type::I32, &[2], &[5i32, 30]).unwrap();
+    let batch = PagedPlanArgs { lengths: Some(&lengths), rows: 2, heads: 2, key_heads: 1, size: 16, ..Default::default() };
+    let bits = |n: usize| (0..n).map(|i| 0x3c00 + (i * 37 % 512) as u16).collect::<Vec<u16>>();
+    let cache = Tensor::from_slice(&device, Type::F16, &[4, 16, 1, 16], &bits(4 * 16 * 16)).unwrap();
+    let q = Tensor::from_slice(&device, Type::F16, &[2, 2, 16], &bits(64)).unwrap();
+    let table = Tensor::from_slice(&device, Type::I32, &[2, 2], &[2i32, 0, 3, 1]).unwrap();
+    let out = Tensor::new(&device, Type::F16, &[2, 2, 16]).unwrap();
+    let call = PagedAttentionArgs {
+        q: Some(&q),
+        k: Some(&cache),
+        v: Some(&cache),
+        table: Some(&table),
+        lengths: Some(&lengths),
+        out: Some(&out),
+        ..Default::default()
+    };
+    ops.paged_attention(&stream, &mut scratch, &call).unwrap();
+    let without = out.download::<u16>().unwrap();
+    let mut plan = PagedPlan::new();
+    let empty = ops.paged_attention(&stream, &mut scratch, &PagedAttentionArgs { plan: Some(&plan), ..call }).unwrap_err();
+    assert!(empty.message.contains("plan"), "{}", empty);
+    for _ in 0..2 {
+        ops.paged_plan_make(&stream, &batch, &mut plan).unwrap();
+        ops.paged_attention(&stream, &mut scratch, &PagedAttentionArgs { plan: Some(&plan), ..call }).unwrap();
+        stream.wait().unwrap();
+        // The last bit of f16, as the keys are divided otherwise.
+        assert!(out.download::<u16>().unwrap().iter().zip(&without).all(|(a, b)| a.abs_diff(*b) <= 1));
+    }
+    let other = PagedPlanArgs { size: 32, ..batch };
+    ops.paged_plan_make(&stream, &other, &mut plan).unwrap();
+    let wrong = ops.paged_attention(&stream, &mut scratch, &PagedAttentionArgs { plan: Some(&plan), ..call }).unwrap_err();
+    assert!(wrong.message.contains("plan"), "{}", wrong);
+    let shape = ops.mla_plan_make(&stream, &MlaPlanArgs { lengths: Some(&lengths), ..Default::default() }, &mut MlaPlan::new());
+    assert_eq!(shape.unwrap_err().status, Status::BadArgument);
 }

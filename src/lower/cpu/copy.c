@@ -493,7 +493,7 @@ void cpu_copy(Cpu *cx, TileOp *op)
     else if (r.kind == ROW_COPY && (r.src.packed || r.dst.packed) && r.src.type != r.dst.type)
         cpu_note(cx, NOTE_SCATTERED, op->span, 8,
                  "a copy to a tile of the same type first, and the conversion from there",
-                 "elements that are several to a byte are taken out one by one");
+                 "elements that are several to a byte are unpacked one by one");
     emit_rows(&r);
     if (r.kind == ROW_COPY && cx->tiles &&
         (op->copy.dst.buffer->kind == BUFFER_SHARED || op->copy.dst.buffer->kind == BUFFER_FRAGMENT))

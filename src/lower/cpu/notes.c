@@ -234,11 +234,11 @@ void cpu_note_nest(Cpu *cx, const Nest *nest)
                               named(nest->in_the_way)));
     else if (accesses.packed)
         cpu_note(cx, NOTE_SCATTERED, span, 8, "a copy of whole rows to a tile of the same type first",
-                 arena_printf(cx->arena, "the elements of %s, several to a byte, are taken out one by one",
+                 arena_printf(cx->arena, "the elements of %s, several to a byte, are unpacked one by one",
                               accesses.packed->name));
     else if (accesses.scattered)
         cpu_note(cx, NOTE_SCATTERED, span, 4,
                  "an index that runs along the last dimension of all that is accessed, or a transposed copy first",
-                 arena_printf(cx->arena, "neighbouring iterations access %s at places apart, element by element",
+                 arena_printf(cx->arena, "neighbouring iterations access %s with a stride, element by element",
                               accesses.apart->name));
 }

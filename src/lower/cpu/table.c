@@ -97,7 +97,7 @@ static Var *declare_row(Cpu *cx, const char *name, int64_t elements)
     return row;
 }
 
-// All values of x, in front of the loop over level `depth` + 1.
+// All values of x, in front of the loop over level `depth` + 1; those of codes of fewer than four bits again and again.
 static Var *tabulate(Cpu *cx, const Coded *c, Expr *x)
 {
     Arena *const a = cx->arena;
@@ -116,7 +116,7 @@ static Var *tabulate(Cpu *cx, const Coded *c, Expr *x)
     cpu_add(cx, (LoopStmt){ .kind = L_FOR,
                             .for_ = { .var = code,
                                       .lo = expr_int(a, DTYPE_I32, 0),
-                                      .hi = expr_int(a, DTYPE_I32, 1 << dtype_bits(c->load->type)),
+                                      .hi = expr_int(a, DTYPE_I32, CODES),
                                       .step = expr_int(a, DTYPE_I32, 1),
                                       .body = fill.first,
                                       .form = LOOP_VECTORISE } });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// machine.c - the machines that the model of cost knows, the usual one of each target first.
+// machine.c - the machines that the cost model knows, the usual one of each target first.
 #include "target/gpu/machine.h"
 
 #include <string.h>

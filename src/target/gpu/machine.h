@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// machine.h - how fast the machines of each GPU target are: rates, which the model of cost reads (lower/gpu/cost).
+// machine.h - how fast the machines of each GPU target are: rates, which the cost model reads (lower/gpu/cost).
 //
 // A rate is what is reached in practice, not what a data sheet has: measured where it could be measured (docs/hopper.md), and
 // fitted to whole kernels by bench/cost.py, which compares estimates with times. Another machine of a target is another row.

@@ -119,7 +119,7 @@ static void add_model_timeline(Page *page, PageKernel *kernel, const Schedule *s
         (PageTimeline){
             "The first steps of one instance", "cycles",
             arena_printf(page->arena,
-                         "Not measured: the schedule, played with the lengths of the model of cost for %s. Innermost "
+                         "Not measured: the schedule, simulated with the durations of the cost model for %s. Innermost "
                          "loops are shown for up to six steps, loops around them for two.%s%s%s",
                          machine->name, model->stopped ? " It ends early: " : "", model->stopped ? model->stopped : "",
                          model->stopped ? "." : ""),

@@ -31,7 +31,7 @@ typedef struct PageFact {
     int tile; // in the kernel's list, whose entry it leads to; -1: none
 } PageFact;
 
-// Cycles of a multiprocessor for one instance, by the model of cost.
+// Cycles of a multiprocessor for one instance, by the cost model.
 typedef struct PageCost {
     const Source *source;
     int line;
@@ -102,6 +102,16 @@ typedef struct PageTimeline {
     int n;
 } PageTimeline;
 
+// What the warps of a role waited for, by a measurement: all waits that say the same.
+typedef struct PageWait {
+    const char *role;        // with its warps
+    const char *kind, *what; // "full", "full slot of a b"; of what is no wait: what it is, and ""
+    double share;            // of the role's time
+    double time;             // of one warp
+    long times;              // 0: not counted
+    int line;                // of the kernel's own source; 0: none
+} PageWait;
+
 // ---- one kernel: itself, or a step of an operator
 typedef struct PageKernel {
     const char *name, *target; // with its build values
@@ -113,13 +123,15 @@ typedef struct PageKernel {
     VEC(PageRole) roles;
     VEC(PageBarrier) barriers;
     VEC(PageTimeline) timelines;
+    VEC(PageWait) waits;
+    const char *measured, *measured_unit;             // where the waits are from; NULL: there are none
     int shared_bytes, shared_limit, thread_registers; // thread_registers: the most of a role's, or as launched
     int barrier_bytes, barrier_offset;                // of all mbarriers together
     const char *no_schedule;                          // why there are no tiles, roles and barriers; NULL: there are
     const char *explanation;                          // as `kiln explain` prints it
     const char *code, *code_title;                    // CUDA C or C
     const char *ptx, *no_ptx;                         // one of both
-    double expected_seconds;                          // of the launch by the model of cost; 0: not known
+    double expected_seconds;                          // of the launch by the cost model; 0: not known
 } PageKernel;
 
 // ---- the launch

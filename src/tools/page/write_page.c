@@ -13,8 +13,8 @@ static void write_navigation(Text *out, const PageKernel *kernel, const char *id
     };
     text_print(out, "<nav aria-label=\"Parts\">");
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++) {
-        const bool is_gpu = i != 0 && i != 6;
-        if (is_gpu && kernel->no_schedule) continue;
+        const bool is_gpu = i != 0 && i != 6, is_measured = i == 1 && kernel->measured;
+        if (is_gpu && kernel->no_schedule && !is_measured) continue;
         text_print(out, "<a href=\"#%s%s\">%s</a> ", id, parts[i][0], parts[i][1]);
     }
     text_print(out, "<a href=\"#roofline\">Roofline</a></nav>\n");
@@ -76,6 +76,7 @@ static void write_kernel(Text *out, const Page *page, int number)
         text_print(out, "<p class=\"reason\">");
         html_text(out, kernel->no_schedule);
         text_print(out, "</p>\n");
+        if (kernel->measured) write_timelines(out, kernel, id);
     } else {
         write_timelines(out, kernel, id);
         write_roles(out, kernel, id);

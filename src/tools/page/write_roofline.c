@@ -117,7 +117,7 @@ void write_roofline(Text *out, const PageRoofline *r)
     write_time(out, "least", "floor", least, least,
                r->operations / r->operation_rate > r->bytes / r->byte_rate ? "products at the card's rate"
                                                                            : "memory at the card's rate");
-    write_time(out, "expected", "expected", r->expected_seconds, least, "the model of cost");
+    write_time(out, "expected", "expected", r->expected_seconds, least, "the cost model");
     write_time(out, "measured", "measured", r->measured_seconds, least, r->measured_where ? r->measured_where : "");
     text_print(out, "</tbody></table></div>\n");
     if (r->measured_seconds <= 0)

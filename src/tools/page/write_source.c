@@ -100,7 +100,7 @@ void write_source(Text *out, const PageKernel *kernel, const char *id)
     if (kernel->costs.count)
         text_print(
             out,
-            "<p>Cycles are those of a multiprocessor for one instance, by the model of cost; the inner part of a bar is "
+            "<p>Cycles are those of a multiprocessor for one instance, by the cost model; the inner part of a bar is "
             "the least that the line needs. Lines overlap, so their sum means little.</p>\n");
     for (int i = 0; i < kernel->sources.count; i++) write_file(out, kernel, id, i);
     text_print(out, "</section>\n");

@@ -148,9 +148,47 @@ static void write_timeline(Text *out, const PageTimeline *timeline)
     text_print(out, "</svg></div>\n");
 }
 
+// ---- measured waits
+
+static void write_wait(Text *out, const char *id, const PageWait *wait, bool is_first)
+{
+    text_print(out, "<tr><th scope=\"row\">");
+    if (is_first) html_text(out, wait->role);
+    text_print(out,
+               "</th><td class=\"%s\"><svg width=\"104\" height=\"12\" aria-hidden=\"true\"><rect width=\"%.1f\" "
+               "height=\"12\"/></svg> %.1f%%</td><td class=\"n\">%.0f</td><td class=\"n\">",
+               wait->times ? "wait" : "compute", 104 * wait->share, 100 * wait->share, wait->time);
+    if (wait->times) text_print(out, "%ld", wait->times);
+    text_print(out, "</td><td>");
+    if (wait->line) text_print(out, "<a href=\"#%ss0l%d\">%d</a>", id, wait->line, wait->line);
+    text_print(out, "</td><td>");
+    html_text(out, wait->kind);
+    text_print(out, "</td><td>");
+    html_text(out, wait->what);
+    text_print(out, "</td></tr>\n");
+}
+
+static void write_waits(Text *out, const PageKernel *kernel, const char *id)
+{
+    text_print(out, "<h3>Measured: what each role waits for</h3>\n<p>");
+    html_text(out, kernel->measured);
+    text_print(
+        out,
+        ".</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"waits\"><table class=\"waits\"><thead><tr>"
+        "<th>Role (warps)</th><th>Share of its time</th><th>");
+    html_text(out, kernel->measured_unit);
+    text_print(out, " of each</th><th>Times</th><th>Line</th><th>Kind</th><th>For</th></tr></thead><tbody>\n");
+    for (int i = 0; i < kernel->waits.count; i++) {
+        const PageWait *const wait = &kernel->waits.items[i];
+        write_wait(out, id, wait, i == 0 || strcmp(wait->role, wait[-1].role) != 0);
+    }
+    text_print(out, "</tbody></table></div>\n");
+}
+
 void write_timelines(Text *out, const PageKernel *kernel, const char *id)
 {
     text_print(out, "<section id=\"%stimeline\"><h2>Pipeline and warp roles over time</h2>\n", id);
+    if (kernel->measured) write_waits(out, kernel, id);
     for (int i = 0; i < kernel->timelines.count; i++)
         if (kernel->timelines.items[i].n) write_timeline(out, &kernel->timelines.items[i]);
     if (!kernel->timelines.count)

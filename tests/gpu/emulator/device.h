@@ -573,6 +573,10 @@ inline uint32_t rounded_tf32(float x)
     const uint32_t u = bits<uint32_t>(x);
     return (u & 0x7f800000) == 0x7f800000 ? u : (u + 0x1000) & ~0x1fffu;
 }
+inline float coarse(float x) // within 2^-11, as the approximate functions may be
+{
+    return x == x ? float_of(bits<uint32_t>(x) & 0xfffff000u) : x;
+}
 inline float flushed(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 template <class F> inline F rzi(F x) { return trunc(x); }
 template <class F> inline F rni(F x) { return nearbyint(x); }

@@ -337,9 +337,9 @@ void dense_columns(const uint32_t *words, int bytes, int k, uint32_t selector, i
 
 struct TensorMap { // 128 bytes, as the driver's
     uint64_t magic, base;
-    uint64_t dims[5];    // of 1 to 2^32
-    uint64_t strides[4]; // in bytes, of dimensions 1 ...
-    uint16_t box[5];     // im2col: columns and rows
+    uint64_t dims[5];          // of 1 to 2^32
+    uint64_t strides[4];       // in bytes, of dimensions 1 ...
+    uint16_t box[5];           // im2col: columns and rows
     int16_t first[3], last[3]; // im2col: corners of dimensions 1 ..., the last relative to the tensor's last
     uint8_t steps[5];
     uint8_t type, rank, swizzle, nan_fill, element_bytes, im2col;

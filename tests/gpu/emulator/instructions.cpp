@@ -151,7 +151,7 @@ static const Rule rules[] = {
     { "rcp\\.(?:approx|rn)(?:\\.ftz)?\\.f32 rr", "$0 = 1.0f / ptx::to<ptx::f32>($1)" },
     { "rsqrt\\.approx(?:\\.ftz)?\\.f32 rr", "$0 = 1.0f / sqrtf(ptx::to<ptx::f32>($1))" },
     { "sqrt\\.(?:approx|rn)(?:\\.ftz)?\\.f32 rr", "$0 = sqrtf(ptx::to<ptx::f32>($1))" },
-    { "tanh\\.approx\\.f32 rr", "$0 = tanhf(ptx::to<ptx::f32>($1))" },
+    { "tanh\\.approx\\.f32 rr", "$0 = ptx::coarse(tanhf(ptx::to<ptx::f32>($1)))" },
     { "(sin|cos)\\.approx(?:\\.ftz)?\\.f32 rr", "$0 = @1f(ptx::to<ptx::f32>($1))" },
     { "div\\.(?:full|approx|rn)(?:\\.ftz)?\\.f32 rrr", "$0 = ptx::to<ptx::f32>($1) / ptx::to<ptx::f32>($2)" },
     { "add(?:\\.rn)?(?:\\.ftz)?\\." TYPE " rrr", "ptx::assign($0, (ptx::@1)(ptx::to<ptx::@1>($1) + ptx::to<ptx::@1>($2)))" },

@@ -49,7 +49,7 @@ enum Special {
 
 // ---- where a thread is
 uint32_t special(Special which);
-uint64_t clock_now(); // nanoseconds of the host, for both clocks of the device
+uint64_t clock_now();                // nanoseconds of the host, for both clocks of the device
 unsigned char *shared_memory_here(); // the dynamic shared memory of the running block
 uint32_t shared_from_generic(const void *p);
 uint32_t own(uint32_t address);                        // the address, which must be of this block's shared memory
@@ -116,7 +116,8 @@ void cp_async_arrive(uint32_t barrier, bool counted);
 void bulk_commit();
 void bulk_wait(uint32_t n, bool only_read);
 // offsets: of an im2col load, else null
-void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, const int32_t *offsets, uint32_t barrier, uint32_t blocks);
+void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, const int32_t *offsets, uint32_t barrier,
+                 uint32_t blocks);
 void tensor_store(int rank, const void *map, const int32_t *at, uint32_t src, ReduceMode mode, bool reduces);
 void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t barrier, uint32_t blocks);
 void bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t barrier);

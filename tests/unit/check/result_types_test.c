@@ -83,7 +83,7 @@ static const Row rows[] = {
     { "a | 0", INTEGER_A, WIDENED }, { "(a != a) + 1", NUMBERS, GIVES_I32 }, { "(c ? 1 : 1) + 1", NUMBERS, GIVES_INT },
 #define FLOATS(f) { f "(a)", NUMBERS, COMMON_FLOAT }
     FLOATS("exp"), FLOATS("exp2"), FLOATS("log"), FLOATS("log2"), FLOATS("sqrt"), FLOATS("rsqrt"), FLOATS("sin"), FLOATS("cos"),
-    FLOATS("tanh"), FLOATS("erf"), FLOATS("floor"), FLOATS("ceil"), FLOATS("round"), FLOATS("rint"), FLOATS("trunc"),
+    FLOATS("tanh"), FLOATS("fast_tanh"), FLOATS("erf"), FLOATS("floor"), FLOATS("ceil"), FLOATS("round"), FLOATS("rint"), FLOATS("trunc"),
     { "pow(a, b)", NUMBERS, COMMON_FLOAT }, { "pow(a, 2)", NUMBERS, COMMON_FLOAT }, { "fma(a, b, a)", NUMBERS, COMMON_FLOAT },
     { "fma(1, 2, a)", NUMBERS, COMMON_FLOAT },
     { "abs(a)", NUMBERS, WIDENED }, { "min(a, b)", NUMBERS, COMMON }, { "max(a, b)", NUMBERS, COMMON }, { "max(1, a)", NUMBERS, WIDENED },

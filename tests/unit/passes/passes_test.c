@@ -109,6 +109,7 @@ int main(void)
 {
     struct CMUnitTest tests[COUNT(cases)];
     for (int i = 0; i < COUNT(cases); i++)
-        tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_pass, .initial_state = (void *)&cases[i] };
+        tests[i] =
+            (struct CMUnitTest){ .name = cases[i].name, .test_func = test_pass, .initial_state = (void *)&cases[i] };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -364,7 +364,7 @@ KILN_INLINE kiln_vu32 kiln_lanes_from_bytes(const void *from)
     __asm__("vpmovzxbd %1, %0" : "=v"(lanes) : "m"(*(const Bytes *)from));
     return lanes;
 }
-// A vector of table[codes[i]]; codes are below 16.
+// A vector of table[codes[i] % 16].
 KILN_INLINE kiln_vf32 kiln_look_up_lanes(const float *table, const uint8_t *codes)
 {
     const kiln_vi32 code = (kiln_vi32)kiln_lanes_from_bytes(codes);
@@ -373,7 +373,7 @@ KILN_INLINE kiln_vf32 kiln_look_up_lanes(const float *table, const uint8_t *code
 #if !KILN_AVX512
     kiln_vf32 high;
     __asm__("vpermps %1, %2, %0" : "=v"(high) : "v"(*(const kiln_vf32_any *)(table + KILN_LANES)), "v"(code));
-    const kiln_vi32 which = code > 7;
+    const kiln_vi32 which = (code & 8) > 0;
     value = (kiln_vf32)(((kiln_vi32)high & which) | ((kiln_vi32)value & ~which));
 #endif
     return value;
@@ -410,12 +410,12 @@ KILN_INLINE float kiln_sum_of_sums(const kiln_vf32 sums[4])
     return (x[0] + x[1]) + (x[2] + x[3]);
 }
 #endif
-// to[i] = table[codes[i]]; codes are below 16.
+// to[i] = table[codes[i] % 16]: in a tile what is above an element's bits is arbitrary.
 KILN_INLINE void kiln_look_up(float *to, const float *table, const uint8_t *codes, int64_t n)
 {
     int64_t i = 0;
 #if KILN_AVX512 || KILN_AVX2
     for (; i <= n - KILN_LANES; i += KILN_LANES) *(kiln_vf32_any *)(to + i) = kiln_look_up_lanes(table, codes + i);
 #endif
-    for (; i < n; i++) to[i] = table[codes[i]];
+    for (; i < n; i++) to[i] = table[codes[i] & 15];
 }

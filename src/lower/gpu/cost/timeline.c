@@ -366,7 +366,7 @@ const Timeline *timeline_of(Arena *arena, const Schedule *schedule, const GpuMac
         const Player *const who = &p->players[i];
         if (who->pc < who->steps.count && !timeline->stopped)
             timeline->stopped =
-                arena_printf(arena, "%s waits at '%s' for what depends on a condition that is not played", who->lane,
+                arena_printf(arena, "%s waits at '%s' for what depends on a condition that is not simulated", who->lane,
                              words_of(p, who->steps.items[who->pc].action));
     }
     if (timeline->spans.count >= SPANS_MAX) timeline->stopped = "its first actions alone are shown";

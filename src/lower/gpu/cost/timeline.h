@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// timeline.h - a schedule played for its first steps: when each warp group does what, and what it waits for.
+// timeline.h - a schedule simulated for its first steps: when each warp group does what, and what it waits for.
 //
-// Each warp group has a clock. Whoever is earliest does its next action, which takes as long as the model of cost says
+// Each warp group has a clock. Whoever is earliest does its next action, which takes as long as the cost model says
 // (cost.h); a wait ends when the arrivals that its barrier counts have come. Products of all groups share the tensor cores,
 // fetches share the way from L2, one after another. So the order of events is the schedule's own, by the same barriers as on
 // the machine, and the lengths are the model's: this is an estimate, and nothing of it was measured.
 //
-// One instance is played. Of a loop with others inside two steps are, of an innermost one six, or all if it has fewer; of a
+// One instance is simulated. Of a loop with others inside two steps are, of an innermost one six, or all if it has fewer; of a
 // condition that is not known the arm is that copies, multiplies and synchronises more.
 #ifndef KILN_LOWER_GPU_COST_TIMELINE_H
 #define KILN_LOWER_GPU_COST_TIMELINE_H

@@ -5,7 +5,7 @@
 
 #include "lower/gpu/facts/product.h"
 
-int row_padding(const Buffer *tile); // elements between its rows: layout(tile) = padded(n)
+int row_padding(const Buffer *tile);   // elements between its rows: layout(tile) = padded(n)
 bool reads_elements(const Product *p); // one by one, of either operand
 bool product_region(const Region *region, int64_t *start, int64_t *width); // two ranges at fixed places
 const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take

@@ -93,7 +93,7 @@ typedef struct Schedule {
     VEC(ScheduleTile *) tiles;
     VEC(ScheduleRing *) rings;
     VEC(ScheduleRole *) roles;
-    VEC(TraceEvent) trace; // Action.trace - 1 is the place of its event; empty: nothing is recorded
+    VEC(TraceEvent) trace;                   // Action.trace - 1 is the place of its event; empty: nothing is recorded
     int threads, shared_bytes, shared_limit; // of a CTA
     int register_limit;                      // of a multiprocessor, for each of the CTAs that it holds
     int launch_registers;                    // of a thread, where roles set none

@@ -108,9 +108,8 @@ typedef struct RingRun {
 } RingRun;
 
 typedef struct BarrierRun {
-    int threads, arrived; // of the meeting at hand; threads 0: none is
-    int came[AGENTS_MAX],
-        last[AGENTS_MAX]; // by agent, the action with which it came; 0: it did not; last: to the one before
+    int threads, arrived;                   // of the meeting at hand; threads 0: none is
+    int came[AGENTS_MAX], last[AGENTS_MAX]; // by agent, the action with which it came to this one, to the last; 0: none
     bool waits[AGENTS_MAX], last_waited[AGENTS_MAX];
     VectorClock seen, fenced;
 } BarrierRun;

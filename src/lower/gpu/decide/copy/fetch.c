@@ -140,6 +140,56 @@ static bool is_filled_first(Lowering *lo, TileOp *block, const Buffer *root, boo
     return true;
 }
 
+// ---- what is filled twice
+
+typedef VEC(const TileOp *) Fills;
+
+// Is what one copy fills of a tile below what the other does, along some dimension?
+static bool fills_are_apart(Lowering *lo, const Region *x, const Region *y)
+{
+    if (x->buffer != y->buffer) return false;
+    for (int d = 0; d < x->buffer->rank; d++) {
+        Expr *end[2];
+        const Region *const both[] = { x, y };
+        for (int i = 0; i < 2; i++) {
+            const Sub *const sub = &both[i]->subs[d];
+            end[i] = int_add(lo->arena, sub->start, sub->is_range ? sub->width : int_const(lo->arena, 1));
+        }
+        if (expr_at_least(x->subs[d].start, end[1]) || expr_at_least(y->subs[d].start, end[0])) return true;
+    }
+    return false;
+}
+
+// Copies of one turn are asynchronous, and in no order: of two that may fill the same elements neither can run ahead.
+static bool fills_once(Lowering *lo, TileOp *block, const Buffer *root, Fills *before)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        if (op->kind == T_IF) {
+            Fills then = { 0 }, otherwise = { 0 };
+            for (int i = 0; i < before->count; i++) {
+                VEC_PUSH(lo->arena, &then, before->items[i]);
+                VEC_PUSH(lo->arena, &otherwise, before->items[i]);
+            }
+            const int known = before->count;
+            if (!fills_once(lo, op->branch.then, root, &then) ||
+                !fills_once(lo, op->branch.otherwise, root, &otherwise))
+                return false;
+            for (int i = known; i < then.count; i++) VEC_PUSH(lo->arena, before, then.items[i]);
+            for (int i = known; i < otherwise.count; i++) VEC_PUSH(lo->arena, before, otherwise.items[i]);
+            continue;
+        }
+        if (op->kind == T_COPY && buffer_root(op->copy.dst.buffer) == root) {
+            for (int i = 0; i < before->count; i++)
+                if (!fills_are_apart(lo, &before->items[i]->copy.dst, &op->copy.dst)) return false;
+            VEC_PUSH(lo->arena, before, op);
+        }
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            if (!fills_once(lo, *body, root, before)) return false;
+    }
+    return true;
+}
+
 typedef struct Fetchable {
     bool yes, through_views, is_walked;
     const char *why; // not
@@ -154,7 +204,9 @@ static const char *why_not_fetched(KnownValues *values, const TileInfo *tile, co
     if (!scan->any_fetched || !scan->any_read) return "it is not copied, or not read";
     if (!path_is_known(values, tile->declared))
         return "a condition or loop around it depends on what the computing threads make";
-    return is_filled_first(lo, tile->declared, tile->buffer, &is_read) ? NULL : "it is filled again after it is read";
+    if (!is_filled_first(lo, tile->declared, tile->buffer, &is_read)) return "it is filled again after it is read";
+    Fills fills = { 0 };
+    return fills_once(lo, tile->declared, tile->buffer, &fills) ? NULL : "two copies may fill the same elements of it";
 }
 
 static Fetchable is_fetchable(KnownValues *values, const TileInfo *tile)

@@ -154,7 +154,7 @@ static void note_sectors(const Finding *f, TileOp *op, const CostLine *line)
     note_add(f->lo->kernel, NOTE_SCATTERED, op->span,
              "an order of the indices in which the last dimension of the tensor is the last index, or a copy "
              "of whole rows to a shared tile",
-             "neighbouring threads access %s at places apart: %.0f bytes move for each byte that is used (%s)",
+             "accesses to %s are not coalesced: %.0f bytes move for each byte that is used (%s)",
              reading.tensor ? reading.tensor->name : "a tensor", line->sectors, times_floor(f, line));
 }
 
@@ -218,8 +218,9 @@ static void note_waits(const Finding *f, TileOp *op, const CostLine *line)
 {
     if (op->kind == T_FORALL && line->branches * f->cost->machine->branch > line->waits / 2) {
         note_add(f->lo->kernel, NOTE_BRANCHES, op->span,
-                 "a variable that is read before the condition, where that is inside of the tile or tensor",
-                 "each element has a branch of its own, because a side of its condition reads memory (%s)",
+                 "a variable that is read or computed before the condition, where that is inside of the tile or tensor",
+                 "each element has a branch of its own, because a side of its condition reads memory or computes "
+                 "a function (%s)",
                  times_floor(f, line));
     } else if (op->kind == T_SCAN) {
         note_add(f->lo->kernel, NOTE_SERIAL, op->span,

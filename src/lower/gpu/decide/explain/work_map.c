@@ -70,7 +70,8 @@ typedef struct OpCost {
 static OpCost cost_of_math(MathFn fn)
 {
     switch (fn) {
-    case M_EXP2: return (OpCost){ 1, 1 };
+    case M_EXP2:
+    case M_FAST_TANH: return (OpCost){ 1, 1 };
     case M_EXP:
     case M_LOG:
     case M_LOG2:
@@ -238,6 +239,39 @@ static void count_branch(MapCount *c, const Expr *x, uint32_t uses_of_condition,
         c->work->branches = fmax(c->work->branches, c->times * times_of(c, uses) / c->threads);
 }
 
+// What a branch keeps from overlapping: loads, and functions of which each is an instruction that answers late.
+static bool see_late(const Expr *x, void *context)
+{
+    return see_memory(x, context) ||
+           (x->kind == E_MATH && dtype_is_float(x->type) && cost_of_math(x->math.fn).special > 0);
+}
+
+static void note_late(Expr **slot, void *context)
+{
+    MapCount **const c = context;
+    if (*c && expr_any(*slot, see_late, *c)) *c = NULL;
+}
+
+static bool answers_late(MapCount *c, TileOp *op)
+{
+    MapCount *left = c;
+    for (; op; op = op->next) {
+        TileOp **body;
+        tile_each_expr(op, note_late, &left);
+        if (!left) return true;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            if (answers_late(c, *body)) return true;
+    }
+    return false;
+}
+
+// A branch of each element that its condition tells apart.
+static void count_if(MapCount *c, const TileOp *op, uint32_t uses_of_condition)
+{
+    if (uses_of_condition && (answers_late(c, op->branch.then) || answers_late(c, op->branch.otherwise)))
+        c->work->branches = fmax(c->work->branches, c->times * times_of(c, uses_of_condition) / c->threads);
+}
+
 static uint32_t count_expression(MapCount *c, Expr *x)
 {
     Expr **slots[EXPR_SLOTS_MAX];
@@ -376,7 +410,7 @@ static void count_op(MapCount *c, TileOp *op)
     case T_FOR:
     case T_WHILE: count_loop(c, op); return;
     case T_IF:
-        count_value(c, op->branch.cond);
+        count_if(c, op, count_value(c, op->branch.cond));
         count_block(c, op->branch.then);
         count_block(c, op->branch.otherwise);
         return;

@@ -2,7 +2,7 @@
 // known_values.c - what does not depend on what the consumers compute: the producer can know it.
 //
 // Known are functions of launch arguments, indices, read-only tensors, and of tiles that the producer fills. A scalar
-// is known if everything that is ever put into it is, under conditions and loops that are.
+// is known if everything that is ever put into it is, under conditions and loops that are, and that no jump leaves.
 #include "lower/gpu/facts/lowering.h"
 #include "lower/gpu/decide/iteration/known_values.h"
 #include "lower/gpu/facts/info.h"
@@ -33,7 +33,22 @@ static void mark(KnownValues *values, const Var *var)
     if (!values->unknown[var->id]) values->unknown[var->id] = values->changed = true;
 }
 
+static bool jumps(TileOp *block)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        if (op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN) return true;
+        if (op->kind == T_IF && (jumps(op->branch.then) || jumps(op->branch.otherwise))) return true;
+    }
+    return false;
+}
+
 static void mark_block(KnownValues *values, TileOp *block, bool certain);
+
+// How often a loop that jumps leave goes round, and what of its body it does, the producer does not find out.
+static void mark_body(KnownValues *values, TileOp *body, bool certain)
+{
+    mark_block(values, body, certain && !jumps(body));
+}
 
 static void mark_op(KnownValues *values, TileOp *op, bool certain)
 {
@@ -54,7 +69,7 @@ static void mark_op(KnownValues *values, TileOp *op, bool certain)
             mark(values, op->for_.var);
             certain = false;
         }
-        mark_block(values, op->for_.body, certain);
+        mark_body(values, op->for_.body, certain);
         return;
     case T_PIPELINE:
         for (int i = 0; i < op->pipeline.n; i++)
@@ -63,11 +78,12 @@ static void mark_op(KnownValues *values, TileOp *op, bool certain)
                 mark(values, op->pipeline.indices[i].var);
                 certain = false;
             }
-        mark_block(values, op->pipeline.body, certain);
+        mark_body(values, op->pipeline.body, certain);
         return;
     case T_WHILE:
-        mark_block(values, op->while_.body, certain && value_is_known(values, op->while_.cond));
-        mark_block(values, op->while_.step, certain && value_is_known(values, op->while_.cond));
+        certain = certain && value_is_known(values, op->while_.cond) && !jumps(op->while_.body);
+        mark_block(values, op->while_.body, certain);
+        mark_block(values, op->while_.step, certain);
         return;
     case T_IF:
         mark_block(values, op->branch.then, certain && value_is_known(values, op->branch.cond));
@@ -101,15 +117,6 @@ void find_unknown(KnownValues *values)
         values->changed = false;
         mark_block(values, values->lo->kernel->body, true);
     } while (values->changed);
-}
-
-static bool jumps(TileOp *block)
-{
-    for (TileOp *op = block; op; op = op->next) {
-        if (op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN) return true;
-        if (op->kind == T_IF && (jumps(op->branch.then) || jumps(op->branch.otherwise))) return true;
-    }
-    return false;
 }
 
 // All enclosing conditions and loops are known to the producer and left by no jump.

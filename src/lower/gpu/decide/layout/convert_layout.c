@@ -128,7 +128,7 @@ void explain_conversion(Lowering *lo, const TileOp *op)
     for (int i = 0; i < how->n_steps; i++) text_print(out, "%s%s", i ? ", " : "", steps[how->step[i].kind]);
     if (is_by_matrices(how)) text_print(out, "stmatrix and ldmatrix through ");
     if (how->kind == CONVERT_SHARED) text_print(out, "shared memory, as %s", how->why);
-    else if (how->n_steps == 0) text_print(out, "other names of registers");
+    else if (how->n_steps == 0) text_print(out, "renaming registers");
     text_print(out, "; about %d cycles of a warp\n", how->cost);
 }
 

@@ -22,8 +22,9 @@ static bool is_worthwhile(Lowering *lo, const Product *p)
     const TileOp *const op = p->op;
     const TileInfo *const result = tile_info(lo, op->matmul.dst.buffer);
     const bool is_elsewhere = !result || result->storage != TILE_IN_REGISTERS || p->fell_back;
-    return p->kind == PRODUCT_LOOP && is_elsewhere && !op->matmul.is_apart && op->matmul.dst.buffer->hint == HINT_NONE &&
-           (int64_t)p->m * p->n * p->k >= LEAST_PRODUCTS && p->m * p->n <= MOST_REGISTERS * consumer_threads(lo);
+    return p->kind == PRODUCT_LOOP && is_elsewhere && !op->matmul.is_apart &&
+           op->matmul.dst.buffer->hint == HINT_NONE && (int64_t)p->m * p->n * p->k >= LEAST_PRODUCTS &&
+           p->m * p->n <= MOST_REGISTERS * consumer_threads(lo);
 }
 
 // An op like the product, as far as where it stands goes.

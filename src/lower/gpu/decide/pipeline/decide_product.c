@@ -14,8 +14,7 @@
 static const char *instruction_name(Lowering *lo, const Product *p)
 {
     const char *const type = dtype_name(p->type);
-    if (p->kind == PRODUCT_WGMMA)
-        return arena_printf(lo->arena, "m64n%dk%d %s", p->n_piece, p->step_k, type);
+    if (p->kind == PRODUCT_WGMMA) return arena_printf(lo->arena, "m64n%dk%d %s", p->n_piece, p->step_k, type);
     if (p->kind == PRODUCT_MMA) return arena_printf(lo->arena, "m16n8k%d %s", p->step_k, type);
     return arena_printf(lo->arena, p->kind == PRODUCT_FMA ? "multiply-adds %s" : "loops %s", type);
 }

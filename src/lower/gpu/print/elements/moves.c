@@ -340,8 +340,9 @@ void emit_vector_stores(Printer *pr, Iteration *it)
         } else if (place.root->kind == BUFFER_TENSOR) {
             emit_tensor_store(pr, it, i, &place);
         } else {
-            const char *const verb =
-                it->stored[i].rounds ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type)) : "store";
+            const char *const verb = it->stored[i].rounds
+                                         ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type))
+                                         : "store";
             emit_shared_move(pr, verb, it->layout.mode[it->vector].extent, it->stored[i].values, &place,
                              replica_is_first(pr, &it->layout));
         }

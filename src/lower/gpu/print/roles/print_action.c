@@ -248,8 +248,8 @@ static void print_place(Printer *pr, const Action *action)
     const Source *const source = action->span.source;
     if (!pr->lo->target->places || !source) return;
     const int line = source_position(source, action->span.begin).line;
-    loop_add(pr->out, (LoopStmt){ .kind = L_COMMENT,
-                                  .comment = { arena_printf(pr->arena, "at %s:%d", source->path, line) } });
+    loop_add(pr->out,
+             (LoopStmt){ .kind = L_COMMENT, .comment = { arena_printf(pr->arena, "at %s:%d", source->path, line) } });
 }
 
 void print_tree(Printer *pr, const Action *action)
