@@ -46,7 +46,9 @@ static void compare(const char *name, Array *got, const double *expected, Tolera
     assert_close(name, got, expected, tolerance);
 }
 
-static const Tolerance same = { 0.5, 0, 1e-9 }, close_f32 = { 1e-5, 1e-4, 1e-9 }, close_16 = { 3e-2, 2e-2, 1e-4 };
+static const Tolerance same = { 0.5, 0, 1e-9 }, close_f32 = { 1e-5, 1e-4, 1e-9 }, close_16 = { 3e-2, 2e-2, 1e-4 },
+                       close_fp8 = { 6e-2, 2e-2,
+                                     1e-4 }; // hidden values near the middle of two of e4m3 round either way
 
 // ---- routing
 
@@ -488,7 +490,7 @@ static void layer(const LayerCase *c)
     a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
     done(kiln_moe(ops, NULL, &a)); // twice: nothing is left of the first
     done(kiln_moe(ops, NULL, &a));
-    compare("out", out, expected, close_16);
+    compare("out", out, expected, c->format == KILN_MOE_FP8 ? close_fp8 : close_16);
 }
 
 static void layers(void **state)
