@@ -3404,7 +3404,7 @@ pub struct PagedAttentionArgs<'a> {
     pub k: Option<&'a Tensor>,
     /// `` in as k [pages][page size][HKV][DV] ``
     pub v: Option<&'a Tensor>,
-    /// `` in i32 [B][pages per request] ``
+    /// `` in i32 [B][pages per request], at most 2^30 slots each ``
     pub table: Option<&'a Tensor>,
     /// `` in i32 [B]: keys of each request, the new ones included; may be 0 ``
     pub lengths: Option<&'a Tensor>,

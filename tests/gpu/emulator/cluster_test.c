@@ -49,6 +49,7 @@ static const char ring[] =
     "            const uint32_t slot = k % 2;\n"
     "            mbar_wait(full + 8 * slot, k / 2 & 1);\n"
     "            sum += shared[slot * 64 + lane] + shared[slot * 64 + 32 + lane];\n"
+    "            fence_async();\n"
     "            __syncwarp();\n"
     "            if (lane < 2) mbar_arrive_at(empty + 8 * slot, lane);\n"
     "        }\n"
