@@ -9,7 +9,7 @@
 #     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of half of the files,
 #                               few of the others
 #     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
-#     on the emulated device    few of half of the kernels; half of the operators' tests
+#     on the emulated device    few of a third of the kernels; half of the operators' tests
 #     operators, natively       all; of the families that build many kernels those that the emulated device does not take
 #     other forms of C          a third of the kernels with checks, a third as AVX2, a third as portable C, few cases. Kernels that say
 #                               of tensors laid out otherwise what others say are taken with checks alone
@@ -27,10 +27,10 @@ others_than() { awk -v of="$1" -v at="$2" 'NR % of != at % of'; }
 # A list, one a line, as an alternative of a regular expression.
 either() { tr '\n' '|' | sed 's/|$//'; }
 
-groups='language_run_portable emulated_language_conversions_test docs_calls
+groups='language_run_portable emulated_language_conversions_test gpu_instructions
 language_run_avx2 emulated_language_check gpu_emulator_faults
 language_run_check emulated_language_run_0 prelude_every_isa
-language_run_gpu_files emulated_language_run_1 gpu_instructions'
+language_run_gpu_files emulated_language_run_1 docs_calls'
 group_of_day() { echo "$groups" | every 4 "$1" | tr ' ' '\n'; }
 
 # Sets what test.sh takes where nothing takes turns.
@@ -49,7 +49,7 @@ take_turns() {
     brief=$(echo "$kernels" | others_than 5 $fifth)
     compiled=$(echo "$brief" | every 3 $third)
     sanitized=$(echo "$kernels" | every 2 $half)
-    emulated=$(echo "$kernels" | every 2 $half)
+    emulated=$(echo "$kernels" | every 3 $third)
     others=$(echo "$kernels" | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$')
     of_check=$(echo "$kernels" | every 3 $third)
     of_avx2=$(echo "$others" | every 3 $((third + 1)))
