@@ -86,7 +86,6 @@ static void make_forward(SweepCase *c, kiln_attention_args *args, bool lse, bool
 static void prepare_forward(SweepCase *c) { make_forward(c, sweep_own(c, sizeof(kiln_attention_args)), false, true); }
 static kiln_status call_forward(SweepCase *c) { return kiln_attention_forward(c->ops, NULL, c->own); }
 
-// row: (batch * S + query) * H + head
 // Element i of the output: a row's average of values, its keys where `place` says.
 static double expected_element(const SweepCase *c, int64_t i, int64_t keys,
                                KeyPlace place(const SweepCase *, int64_t, int64_t))
@@ -105,6 +104,7 @@ static double expected_element(const SweepCase *c, int64_t i, int64_t keys,
                                         .row = i / x.DV });
 }
 
+// row: (batch * S + query) * H + head
 static KeyPlace forward_place(const SweepCase *c, int64_t row, int64_t j)
 {
     const Sizes x = sizes_of(&c->shape);
