@@ -321,9 +321,7 @@ static bool drop_second_boxes(Lowering *lo)
 // Where shared memory is full to the brim, stores go straight from the registers.
 static bool drop_staging(Lowering *lo)
 {
-    const int before = lo->staging_bytes;
     if (stage_over_spent(lo) || stage_over_tiles(lo)) return true;
-    if (lo->is_specialised && lo->staging_bytes > 0 && lo->staging_bytes < before) return true; // a box for each warp
     const bool had = lo->staging_bytes > 0 && (lo->is_specialised || would_end_rings(lo));
     if (had && drop_second_boxes(lo)) return true;
     if (had) {
