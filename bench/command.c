@@ -24,7 +24,8 @@ typedef struct BenchOptions {
     char *sweep; // "-": all families
     CliffOptions of_cliffs;
     SweepOptions of_sweep;
-    int64_t seconds, row_limit, skip;
+    double seconds;
+    int64_t row_limit, skip;
     int n_args;
     char **args;
 } BenchOptions;
@@ -101,7 +102,7 @@ static bool time_in_turns(Bench *b, BenchCase *c, Baseline *baseline, Result *r)
 {
     static Times own, other, warm_up;
     const int runs = b->machine.is_cpu ? CPU_RUNS : GPU_RUNS, rounds = b->machine.is_cpu ? CPU_ROUNDS : GPU_ROUNDS;
-    const double seconds = (double)b->options->seconds / rounds;
+    const double seconds = b->options->seconds / rounds;
     own.n = other.n = warm_up.n = 0;
     if (!machine_time(&b->machine, bench_case_launch, c, 2, 0, &warm_up)) return false;
     baseline_time(baseline, 2, 0, &warm_up);
@@ -132,7 +133,7 @@ static void measure_operator(Bench *b, const Row *row, Result *r)
         snprintf(r->problem, sizeof r->problem, "%.500s", kiln_error_message());
         return;
     }
-    sweep_measure(&s, family, &shape, &b->machine, b->ops, (double)b->options->seconds);
+    sweep_measure(&s, family, &shape, &b->machine, b->ops, b->options->seconds);
     r->failed = s.failed;
     r->correct = s.wrong ? "false" : s.failed ? "null" : "true";
     snprintf(r->problem, sizeof r->problem, "%s", s.problem);
@@ -636,8 +637,8 @@ int tool_bench(int argc, char **argv)
         { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: as they are installed)" },
         { "--beside", OPTION_TEXT, &o.beside, "COMMAND",
           "a program that times other implementations of the same rows" },
-        { "--seconds", OPTION_NUMBER, &o.seconds, "N",
-          "CPU: time each row and its baseline for about N seconds (default: 1)" },
+        { "--seconds", OPTION_SECONDS, &o.seconds, "S",
+          "CPU: time each row and its baseline for about S seconds (default: 1)" },
         { "--row-limit", OPTION_NUMBER, &o.row_limit, "N",
           "end the program when a row takes more than N seconds: a kernel may hang" },
         { "--skip", OPTION_NUMBER, &o.skip, "N", "leave out the first N of the rows" },
