@@ -167,7 +167,7 @@ typedef struct kiln_dlpack_place {
 } kiln_dlpack_place;
 typedef struct kiln_dlpack_places {
     const void *exchange_api;                /* in the capsule `__dlpack_c_exchange_api__` of the objects' Python type */
-    void     *(*item)(void *objects, intptr_t i);      /* object i of some, borrowed: PyTuple_GetItem */
+    const void *item;                        /* the function that gives object i of some, borrowed: PyTuple_GetItem */
     kiln_dlpack_place *places;
     int64_t     n;
 } kiln_dlpack_places;

@@ -242,6 +242,8 @@ static int agree(const ExchangeApi *api, kiln_dlpack_place *place, void *object)
 int kiln_dlpack_agree(const kiln_dlpack_places *p, void *objects)
 {
     int result = 1;
-    for (int i = 0; i < p->n && result == 1; i++) result = agree(p->exchange_api, &p->places[i], p->item(objects, i));
+    void *(*item)(void *objects, intptr_t i);
+    memcpy(&item, &p->item, sizeof item);
+    for (int i = 0; i < p->n && result == 1; i++) result = agree(p->exchange_api, &p->places[i], item(objects, i));
     return result;
 }

@@ -726,7 +726,7 @@ impl Default for kiln_dlpack_place {
 #[derive(Clone, Copy)]
 pub struct kiln_dlpack_places {
     pub exchange_api: *const c_void,
-    pub item: void *(*)(void *, intptr_t),
+    pub item: *const c_void,
     pub places: *mut kiln_dlpack_place,
     pub n: i64,
 }
