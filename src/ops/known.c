@@ -42,23 +42,17 @@ void known_key_text(KnownKey *key, const char *text)
     } while (c);
 }
 
-// Two words, which are mostly small, as one.
-static inline uint64_t pair_of(const int64_t *words)
-{
-    return (uint64_t)words[0] ^ ((uint64_t)words[1] << 32 | (uint64_t)words[1] >> 32);
-}
-
 // Four chains side by side: one multiplication waits for the one before it.
 static uint64_t hash_of(const KnownKey *key)
 {
     const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
     uint64_t a = (uint64_t)key->n, b = 1, c = 2, d = 3;
     int i = 0;
-    for (; i + 8 <= key->n; i += 8) {
-        a = (a ^ pair_of(key->words + i)) * factor;
-        b = (b ^ pair_of(key->words + i + 2)) * factor;
-        c = (c ^ pair_of(key->words + i + 4)) * factor;
-        d = (d ^ pair_of(key->words + i + 6)) * factor;
+    for (; i + 4 <= key->n; i += 4) {
+        a = (a ^ (uint64_t)key->words[i]) * factor;
+        b = (b ^ (uint64_t)key->words[i + 1]) * factor;
+        c = (c ^ (uint64_t)key->words[i + 2]) * factor;
+        d = (d ^ (uint64_t)key->words[i + 3]) * factor;
     }
     for (; i < key->n; i++) a = (a ^ a >> 32 ^ (uint64_t)key->words[i]) * factor;
     a = (a ^ a >> 32 ^ b) * factor;
@@ -75,23 +69,41 @@ static KnownEntry **place_of(Known *known, uint64_t hash, int probe)
     return &known->entries[(hash + (uint64_t)probe) % KNOWN_PLACES];
 }
 
+static bool has_key(const KnownEntry *e, const KnownKey *key)
+{
+    return e->n == key->n && memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
+}
+
 static bool is_of(const KnownEntry *e, uint64_t hash, const KnownKey *key)
 {
-    return e && e->hash == hash && e->n == key->n && memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
+    return e && e->hash == hash && has_key(e, key);
+}
+
+// Where what was found last by a key with the same first word, a name, is noted: mostly it is what is asked for again.
+static KnownEntry **recent_of(Known *known, const int64_t *words)
+{
+    return &known->recent[(uint64_t)words[0] * UINT64_C(0x9E3779B97F4A7C15) >> 58];
+}
+
+static const KnownEntry *find_entry(Known *known, const KnownKey *key)
+{
+    KnownEntry **const recent = recent_of(known, key->words);
+    if (*recent && has_key(*recent, key)) return *recent;
+    const uint64_t hash = hash_of(key);
+    for (int i = 0; i < PROBES; i++) {
+        KnownEntry *const e = *place_of(known, hash, i);
+        if (is_of(e, hash, key)) return *recent = e;
+    }
+    return NULL;
 }
 
 static void *find(Known *known, const KnownKey *key, bool is_call)
 {
     void *found = NULL;
-    if (key->is_none) return NULL;
-    const uint64_t hash = hash_of(key);
-    if (!fork_try_lock(&known->lock)) return NULL;
-    for (int i = 0; i < PROBES && !found; i++) {
-        const KnownEntry *const e = *place_of(known, hash, i);
-        if (!is_of(e, hash, key)) continue;
-        found = is_call ? (void *)e->call : e->kernel;
-        if (e->call && is_call) prepared_use(e->call);
-    }
+    if (key->is_none || !fork_try_lock(&known->lock)) return NULL;
+    const KnownEntry *const e = find_entry(known, key);
+    if (e) found = is_call ? (void *)e->call : e->kernel;
+    if (found && is_call) prepared_use(e->call);
     pthread_mutex_unlock(&known->lock);
     return found;
 }
@@ -110,6 +122,7 @@ static KnownEntry *exchange(Known *known, const KnownKey *key, KnownEntry *made)
     if (!at) at = place_of(known, made->hash, (int)(made->hash >> 32 & (PROBES - 1)));
     KnownEntry *const old = *at;
     *at = made;
+    if (old && *recent_of(known, old->words) == old) *recent_of(known, old->words) = NULL;
     return old;
 }
 

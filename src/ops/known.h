@@ -24,6 +24,7 @@ typedef struct KnownKey {
 typedef struct Known {
     pthread_mutex_t lock;
     struct KnownEntry *entries[KNOWN_PLACES];
+    struct KnownEntry *recent[64]; // of them, by the first word
 } Known;
 
 void known_open(Known *known);
