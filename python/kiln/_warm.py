@@ -136,9 +136,9 @@ class _Kept:
                 struct.plan = plan.pointer
                 n = self.size_with(plan)
             queue = current_stream(framework, device, index) if index >= 0 else None
-            if has_workspace and n:
-                owner = self.workspace(n, queue)            # noqa: F841   which is in use as long as this runs
+            owner = self.workspace(n, queue) if has_workspace and n else None
             status = function(handle, queue, pointer)
+            del owner                           # of memory that was in use until here
             if status:
                 raise error_of(status)
             if not is_tuple:
@@ -286,11 +286,15 @@ def warm(function: F) -> F:
         tensors, plan = layout.tensors(values), values[layout.plan] if layout.plan >= 0 else None
         key = (layout, _calls._checks, layout.options(values))
         last = mine.last.get(key)
-        if last is not None and last.agree(last.at, tensors) == 1:
-            return last.run(tensors, plan)
+        if last is not None:
+            try:
+                agrees = last.agree(last.at, tensors) == 1
+            except Exception:                   # a tensor that PyTorch does not export
+                agrees = False
+            if agrees:
+                return last.run(tensors, plan)
         full = key + tuple([part for x in tensors for part in (x.shape, x.stride(), x.dtype, x.device)])
-        kept = mine.kept.get(full, mine)
-        if kept is mine:
+        if full not in mine.kept:
             recorded: List[Any] = []
             _calls.recorder.recorded = recorded
             try:
@@ -298,11 +302,13 @@ def warm(function: F) -> F:
             finally:
                 _calls.recorder.recorded = None
             if len(mine.kept) >= _KEPT_MAX:
-                mine.kept.clear(), mine.last.clear()
-            kept = mine.kept[full] = _keep(recorded, tensors, result) if tensors else None
-            if kept is not None:
-                mine.last[key] = kept
+                mine.kept.clear()
+                mine.last.clear()
+            made = mine.kept[full] = _keep(recorded, tensors, result) if tensors else None
+            if made is not None:
+                mine.last[key] = made
             return result
+        kept = mine.kept[full]
         if kept is None:
             return function(*args, **named)
         mine.last[key] = kept

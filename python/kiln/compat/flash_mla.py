@@ -167,7 +167,7 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Ten
 
 
 @warm
-def _decode(plan: ops.MlaPlan, planned: _Config, q: Tensor, k_cache: Tensor, block_table: Optional[Tensor],
+def _decode(plan: ops.MlaPlan, planned: Optional[_Config], q: Tensor, k_cache: Tensor, block_table: Optional[Tensor],
             cache_seqlens: Optional[Tensor], head_dim_v: int, num_splits: None, softmax_scale: Optional[float], causal: bool,
             is_fp8_kvcache: bool, indices: Optional[Tensor] = None, attn_sink: Optional[Tensor] = None,
             extra_k_cache: Optional[Tensor] = None, extra_indices_in_kvcache: Optional[Tensor] = None,
