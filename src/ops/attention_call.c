@@ -98,6 +98,66 @@ int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool 
     return splits > 1 ? splits : 1;
 }
 
+// ---- tiles of forward calls
+
+// ns of an H200.
+static const struct {
+    struct {
+        int rows;
+        double narrow, wide; // of a step of 128 keys, of heads up to 64 and up to 128; 0: the kernel has no such tiles
+    } tiles[3];
+    double instance;    // its beginning and end, beside its steps
+    double uneven;      // that causal tiles, longest first, take beside an even share
+    double join, bytes; // shares of keys are added by a second kernel; bytes that a ns brings, there and back
+} forward_costs = {
+    .tiles = { { 192, 1640, 0 }, { 128, 1130, 1450 }, { 64, 900, 1050 } },
+    .instance = 1500,
+    .uneven = 1.03,
+    .join = 3000,
+    .bytes = 3000,
+};
+
+static double forward_time(const ForwardShape *s, int rows, double step, int64_t splits, int64_t processors)
+{
+    const int64_t tiles = (s->queries + rows - 1) / rows, instances = tiles * s->heads * s->batch * splits;
+    const double all = (double)((s->keys + 127) / 128), past = (double)(s->keys - s->queries);
+    double longest = all, mean = all;
+    if (s->is_causal) mean = fmin(all, fmax(past + 0.5 * (double)(s->queries + rows), 0.5 * (double)s->keys) / 128 + 0.5);
+    if (s->window) longest = fmin(longest, (double)(s->window + rows) / 128 + 1);
+    mean = fmin(mean, longest);
+    const double share = ceil(longest / (double)splits) * step + forward_costs.instance;
+    const double even = mean / (double)splits * step + forward_costs.instance;
+    const double rounds = (double)((instances + processors - 1) / processors);
+    double time = s->is_causal ? fmax(share, even * forward_costs.uneven * (double)instances / (double)processors)
+                               : rounds * share;
+    if (splits == 1) return time;
+    const double bytes = 8.0 * (double)(s->batch * s->heads * s->queries * s->value_size * splits);
+    return time + forward_costs.join + bytes / forward_costs.bytes;
+}
+
+ForwardTiles attention_forward_tiles(const kiln_ops *ops, const ForwardShape *s)
+{
+    static const int counts[] = { 1, 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 };
+    ForwardTiles best = { .keys = s->step_keys, .splits = 1 };
+    const bool is_narrow = s->size <= 64 && s->value_size <= 64;
+    if (ops_on_cpu(ops) || !s->is_16_bit || s->size > 128 || s->value_size > 128 || s->queries < 1 || s->keys < 1)
+        return best;
+    double least = INFINITY;
+    for (int i = 0; i < COUNT(forward_costs.tiles); i++) {
+        const double step = is_narrow ? forward_costs.tiles[i].narrow : forward_costs.tiles[i].wide;
+        for (int n = 0; step > 0 && n < COUNT(counts); n++) {
+            const int64_t splits = counts[n];
+            if (splits > 1 && (!s->may_divide || s->window || splits * 256 > s->keys)) break;
+            const double time =
+                forward_time(s, forward_costs.tiles[i].rows, step, splits, ops_processors(ops)) * (splits > 1 ? 1.1 : 1);
+            if (time >= least) continue;
+            least = time;
+            best = (ForwardTiles){ forward_costs.tiles[i].rows, s->step_keys, splits };
+        }
+    }
+    return best;
+}
+
 // ---- shares of the query heads, of gradients
 
 enum { STEP_QUERIES = 64 };
