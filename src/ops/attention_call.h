@@ -16,8 +16,11 @@ kiln_status attention_options(const Call *call, int64_t window, const double *gi
 // 0: scores are not capped.
 kiln_status attention_has_heads(const Call *call); // that a key head has query heads, where kernels take them together
 kiln_status attention_softcap(const Call *call, double softcap);
-// Of `tiles` instances that have `keys` keys each; two: a multiprocessor has two instances at a time.
-int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool two);
+// Instances that a multiprocessor has at a time; narrow: with heads up to 64.
+typedef enum SharesAtOnce { ONE_SHARE, TWO_SHARES, TWO_NARROW_SHARES } SharesAtOnce;
+
+// Of `tiles` instances that have `keys` keys each.
+int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, SharesAtOnce at_once);
 
 // What a forward call is to compute, as far as it tells by which tiles.
 typedef struct ForwardShape {
