@@ -75,7 +75,9 @@ static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors,
 {
     const int64_t places = at_once == ONE_SHARE ? processors : 2 * processors, rounds = shares / places;
     const int64_t left = shares - rounds * places, pair = at_once == TWO_NARROW_SHARES ? 3 : 4;
-    return (rounds * (at_once == ONE_SHARE ? 2 : pair) + (left > processors ? pair : left > 0 ? 2 : 0)) *
+    return (rounds * (at_once == ONE_SHARE ? 2 : pair) + (left > processors ? pair
+                                                          : left > 0        ? 2
+                                                                            : 0)) *
            (steps + SHARE_STEPS);
 }
 
