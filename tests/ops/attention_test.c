@@ -106,8 +106,7 @@ static void forward_windows_and_types(void **state)
 static void forward_divided(void **state)
 {
     for (int causal = 0; causal < 2; causal++)
-        run_forward(KILN_BF16, (Sizes){ 1, 20, 3000, 2, 1, 64, 32 }, causal, 0, true, true);
-    run_forward(KILN_F16, (Sizes){ 1, 7, 3000, 2, 1, 128, 128 }, false, 0, false, true);
+        run_forward(KILN_BF16, (Sizes){ 1, 20, 2000, 2, 1, 64, 64 }, causal, 0, true, true);
 }
 
 // Scores that are all alike: no step changes the maximum, and none may change what was summed before it.
