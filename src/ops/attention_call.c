@@ -165,15 +165,17 @@ ForwardTiles attention_forward_tiles(const kiln_ops *ops, const ForwardShape *s)
 {
     static const int counts[] = { 1, 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 };
     ForwardTiles best = { .keys = s->step_keys, .splits = 1 };
-    const int64_t size = s->size > s->value_size ? s->size : s->value_size;
+    const int64_t size = s->size > s->value_size ? s->size : s->value_size, processors = ops_processors(ops);
     if (ops_on_cpu(ops) || !s->is_16_bit || size > 128 || s->queries < 1 || s->keys < 1) return best;
     double least = INFINITY;
     for (int i = 0; i < 2; i++) {
         const TileCost *const tile = size <= 64 ? &forward_costs.narrow[i] : &forward_costs.wide[i];
+        const int64_t tiles = (s->queries + tile->rows - 1) / tile->rows * s->heads * s->batch;
+        const bool divides = s->may_divide && !s->window && tiles <= 2 * processors;
         for (int n = 0; n < COUNT(counts); n++) {
             const int64_t splits = counts[n];
-            if (splits > 1 && (!s->may_divide || s->window || splits * LEAST_SHARE > s->keys)) break;
-            const double time = forward_time(s, tile, splits, ops_processors(ops));
+            if (splits > 1 && (!divides || splits * LEAST_SHARE > s->keys)) break;
+            const double time = forward_time(s, tile, splits, processors);
             if (time >= least) continue;
             least = time;
             best = (ForwardTiles){ tile->rows, s->step_keys, splits };
