@@ -178,6 +178,15 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- packed
 
+// Tiles of 64 queries and keys, two or three at a time on a multiprocessor: for narrow heads, and where sequences are short.
+static bool has_small_tiles(const Call *call, int64_t max_queries)
+{
+    enum { SHORT = 768 };
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), size = D > DV ? D : DV;
+    return !ops_on_cpu(call->ops) && call->tensors[0]->type != KILN_F32 && D % 32 == 0 && DV % 32 == 0 &&
+           (size <= 64 || (size <= 128 && max_queries <= SHORT));
+}
+
 static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
                                   const PackedNames *names)
 {
@@ -203,10 +212,11 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
+    const bool small = has_small_tiles(call, a->max_queries);
     status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
-                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
-                         (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
-                         LACKS(a->lse, "LSE"));
+                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s, BN=%d%s", type_of(call),
+                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+                         (int)a->window, small ? ", BM=64" : "", small ? 64 : step_keys(call), LACKS(a->lse, "LSE"));
     if (!status) status = call_check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;

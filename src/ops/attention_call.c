@@ -59,6 +59,7 @@ kiln_status attention_softcap(const Call *call, double softcap)
 
 enum {
     SHARE_STEPS = 2,   // that a share takes beside its own, to begin, to end and to be combined
+    GAIN_PERCENT = 85, // of the time, at most, where all processors have shares, which bandwidth bounds
     LEAST_SHARE = 256, // keys of a share of forward calls
 };
 
@@ -86,6 +87,7 @@ static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, Sh
     static const int counts[] = { 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 }; // 32: what the combining kernel takes at once
     const int64_t steps = (keys + SPLITS_GPU_KEYS - 1) / SPLITS_GPU_KEYS;
     int64_t best = 1, least = time_of_shares(tiles, steps, processors, at_once);
+    if (at_once == TWO_SHARES && tiles > processors) least = least * GAIN_PERCENT / 100;
     for (int i = 0; i < COUNT(counts) && counts[i] <= steps; i++) {
         const int n = counts[i];
         const int64_t time = time_of_shares(tiles * n, (steps + n - 1) / n, processors, at_once);
@@ -115,13 +117,14 @@ typedef struct TileCost {
 } TileCost;
 
 static const struct {
-    TileCost narrow[2], wide[2]; // heads up to 64; up to 128
-    double balance;              // causal tiles, longest first, beside an even share
-    double join, bytes;          // shares of keys are added by a second kernel; bytes that a ns brings, there and back
-    double gain;                 // what division must bring, for its workspace
+    TileCost narrow[2], wide[2], broad; // heads up to 64; up to 128; of 192 and 256
+    double balance;                     // causal tiles, longest first, beside an even share
+    double join, bytes; // shares of keys are added by a second kernel; bytes that a ns brings, there and back
+    double gain;        // what division must bring, for its workspace
 } forward_costs = {
     .narrow = { { 192, false, 1450, 0, 1000, 4000 }, { 64, true, 860, 1150, 1100, 0 } },
     .wide = { { 128, false, 1420, 0, 2200, 2000 }, { 64, false, 1100, 0, 1700, 800 } },
+    .broad = { 128, false, 2360, 0, 2500, 3000 },
     .balance = 1.03,
     .join = 6000,
     .bytes = 6000,
@@ -166,10 +169,15 @@ ForwardTiles attention_forward_tiles(const kiln_ops *ops, const ForwardShape *s)
     static const int counts[] = { 1, 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 };
     ForwardTiles best = { .keys = s->step_keys, .splits = 1 };
     const int64_t size = s->size > s->value_size ? s->size : s->value_size, processors = ops_processors(ops);
-    if (ops_on_cpu(ops) || !s->is_16_bit || size > 128 || s->queries < 1 || s->keys < 1) return best;
+    const bool is_broad = size > 128;
+    if (ops_on_cpu(ops) || !s->is_16_bit || s->queries < 1 || s->keys < 1 ||
+        (is_broad && (s->size % 64 != 0 || s->value_size % 64 != 0)))
+        return best;
     double least = INFINITY;
-    for (int i = 0; i < 2; i++) {
-        const TileCost *const tile = size <= 64 ? &forward_costs.narrow[i] : &forward_costs.wide[i];
+    for (int i = 0; i < (is_broad ? 1 : 2); i++) {
+        const TileCost *const tile = is_broad     ? &forward_costs.broad
+                                     : size <= 64 ? &forward_costs.narrow[i]
+                                                  : &forward_costs.wide[i];
         const int64_t tiles = (s->queries + tile->rows - 1) / tile->rows * s->heads * s->batch;
         const bool divides = s->may_divide && !s->window && tiles <= 2 * processors;
         for (int n = 0; n < COUNT(counts); n++) {
