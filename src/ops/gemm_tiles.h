@@ -24,7 +24,7 @@ typedef struct GemmChoice {
 
 GemmChoice gemm_choose(const GemmShape *shape);
 
-// ---- the data of the model: gemm_costs.c, which bench/gemm_table.sh writes
+// ---- the data of the model: gemm_costs.c, which `kiln tune --gemm-table` writes
 
 typedef struct GemmTile {
     int rows, columns, steps, stages; // steps: of 128 bytes along K, in one
@@ -49,6 +49,11 @@ typedef struct GemmKnown {
     int bytes, m, n, k; // of an element; ascending
     int tile, parts;    // its place in gemm_tiles
 } GemmKnown;
+
+// ns that a product is expected to take by a tile in so many parts.
+double gemm_cost(const GemmMachine *machine, const GemmShape *shape, const GemmTile *tile, int parts);
+// The most parts that a tile may be divided into; 0: it is not considered for such a shape.
+int gemm_most_parts(const GemmShape *shape, const GemmTile *tile);
 
 extern const GemmMachine gemm_machine;
 extern const GemmTile gemm_tiles[]; // for elements of 1 or 2 bytes and tf32, by tensor cores
