@@ -273,7 +273,8 @@ static Worth report(const char *what, const Fit *f, const Model *m)
 
 static void print_tile(const GemmTile *t, int parts)
 {
-    printf(" %dx%dx%d%s in %d", t->rows, t->columns, t->steps, t->turned ? " turned" : "", parts);
+    static const char *const names[] = { "", " turned", " twin" };
+    printf(" %dx%dx%d%s in %d", t->rows, t->columns, t->steps, names[t->form], parts);
 }
 
 enum { WORST = 12 };
@@ -362,6 +363,7 @@ static int print_known(FILE *file, const Fit *f, const Model *m, const int *plac
 static int write_table(const char *path, const char *about, const Fit *f, const Model *m, const bool *kept)
 {
     FILE *const file = fopen(path, "w");
+    static const char *const forms[] = { "GEMM_PLAIN", "GEMM_TURNED", "GEMM_TWIN" };
     int places[GEMM_TILES_MAX], n = 0;
     if (!file) return fail_usage("cannot write %s: %s", path, strerror(errno));
     fprintf(file,
@@ -376,8 +378,8 @@ static int write_table(const char *path, const char *about, const Fit *f, const 
         const GemmTile *const t = &m->tiles[i];
         if (!kept[i]) continue;
         places[i] = n++;
-        fprintf(file, "    { %d, %d, %d, %d, %s, %.3f },\n", t->rows, t->columns, t->steps, t->stages,
-                t->turned ? "true" : "false", t->factor);
+        fprintf(file, "    { %d, %d, %d, %d, %s, %.3f },\n", t->rows, t->columns, t->steps, t->stages, forms[t->form],
+                t->factor);
     }
     fprintf(file, "};\n// clang-format on\nconst int gemm_n_tiles = COUNT(gemm_tiles);\n\n// clang-format off\n"
                   "const GemmKnown gemm_known[] = {\n");

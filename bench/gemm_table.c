@@ -31,8 +31,10 @@ static const struct {
 } types[TYPES] = { { KILN_BF16, KILN_BF16, "bf16" }, { KILN_E4M3, KILN_BF16, "e4m3" } };
 
 static const GemmTile candidates[] = {
-    { 64, 64, 1, 12, true, 1 },  { 96, 64, 1, 10, true, 1 }, { 128, 64, 1, 8, true, 1 },
-    { 128, 128, 1, 6, true, 1 }, { 80, 128, 1, 7, true, 1 },
+    { 64, 64, 1, 12, GEMM_TURNED, 1 },  { 96, 64, 1, 10, GEMM_TURNED, 1 }, { 128, 64, 1, 8, GEMM_TURNED, 1 },
+    { 128, 128, 1, 6, GEMM_TURNED, 1 }, { 80, 128, 1, 7, GEMM_TURNED, 1 }, { 128, 256, 1, 4, GEMM_TWIN, 1 },
+    { 128, 192, 1, 5, GEMM_TWIN, 1 },   { 128, 128, 1, 6, GEMM_TWIN, 1 },  { 64, 256, 1, 5, GEMM_TWIN, 1 },
+    { 64, 128, 1, 8, GEMM_TWIN, 1 },
 };
 
 static const char *const ranges[] = {
@@ -67,7 +69,7 @@ int gemm_find_tile(GemmTimes *times, GemmTile t)
     for (int i = 0; i < times->n_tiles; i++) {
         const GemmTile *const u = &times->tiles[i];
         if (u->rows == t.rows && u->columns == t.columns && u->steps == t.steps && u->stages == t.stages &&
-            u->turned == t.turned)
+            u->form == t.form)
             return i;
     }
     if (times->n_tiles == GEMM_TILES_MAX) return -1;
@@ -84,8 +86,8 @@ static bool read_line(Arena *arena, GemmTimes *times, const char *line)
         return false;
     for (int i = 0; i < 10; i++)
         if (v[i] < (i != 8)) return false;
-    if (v[3] > 2 || !(us > 0)) return false;
-    const int tile = gemm_find_tile(times, (GemmTile){ v[4], v[5], v[6], v[7], v[8] == 1, 1 });
+    if (v[3] > 2 || v[8] > GEMM_TWIN || !(us > 0)) return false;
+    const int tile = gemm_find_tile(times, (GemmTile){ v[4], v[5], v[6], v[7], (GemmForm)v[8], 1 });
     if (tile < 0) return false;
     const GemmShape shape = {
         .batch = 1, .m = v[0], .n = v[1], .k = v[2], .type = v[3] == 1 ? KILN_E4M3 : KILN_BF16, .processors = PROCESSORS
@@ -115,9 +117,9 @@ static bool build_tile(Table *t, int type, int tile)
     snprintf(
         values, sizeof values,
         "T=%s, U=%s, TC=bf16, TA=false, TB=true, PREC=0, ACT=0, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=true, TURN=%s, "
-        "PA=false, PB=false, WHOLE=false, UP=none, SA=none, SB=none, UPS=none, BIAS=none, UPB=none, RES=none",
+        "PA=false, PB=false, WHOLE=false, TWIN=%s, UP=none, SA=none, SB=none, UPS=none, BIAS=none, UPB=none, RES=none",
         types[type].name, types[type].name, x->rows, x->columns, 1024 * x->steps / kiln_type_bits(types[type].type),
-        x->stages, x->turned ? "true" : "false");
+        x->stages, x->form == GEMM_TURNED ? "true" : "false", x->form == GEMM_TWIN ? "true" : "false");
     return kiln_kernel_build(t->device, t->program, "gemm", values, NULL, &t->kernels[type][tile]) == KILN_OK;
 }
 
@@ -322,7 +324,7 @@ static void time_shape(Table *t, int type, const Shape *s)
         if (t->device->poisoned) return;
         if (seconds <= 0) continue;
         fprintf(t->file, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%.2f,%.2f\n", (int)p.shape.m, (int)p.shape.n, (int)p.shape.k,
-                kiln_type_bits(types[type].type) / 8, x->rows, x->columns, x->steps, x->stages, x->turned,
+                kiln_type_bits(types[type].type) / 8, x->rows, x->columns, x->steps, x->stages, (int)x->form,
                 choices[i].parts, 1e6 * seconds, 1e6 * peer);
         VEC_PUSH(t->arena, &t->times.all,
                  (GemmTime){ p.shape, choices[i].tile, choices[i].parts, 1e9 * seconds, 1e9 * peer });
@@ -367,7 +369,7 @@ static int open_file(Table *t)
     t->file = fopen(t->options->path, "a");
     if (!t->file) return fail_usage("cannot write %s: %s", t->options->path, strerror(errno));
     if (fseek(t->file, 0, SEEK_END) == 0 && ftell(t->file) == 0)
-        fprintf(t->file, "M,N,K,size,BM,BN,steps,stages,turned,parts,us,peer\n");
+        fprintf(t->file, "M,N,K,size,BM,BN,steps,stages,form,parts,us,peer\n");
     return -1;
 }
 

@@ -25,7 +25,7 @@ typedef struct GemmTimes {
 
 // The place of a tile, which is added if it is none of them; -1: there is no room.
 int gemm_find_tile(GemmTimes *times, GemmTile tile);
-// Adds the times of a file: lines M,N,K,size,BM,BN,steps,stages,turned,parts,us[,peer us]; size: bytes of an element; steps: of 128
+// Adds the times of a file: lines M,N,K,size,BM,BN,steps,stages,form,parts,us[,peer us]; size: bytes of an element; steps: of 128
 // bytes along K. The exit status after a mistake that was printed, or -1.
 int gemm_read_times(Arena *arena, GemmTimes *times, const char *path);
 // Fits `steps` random steps long, prints what the choices of both tables are worth on the third of the shapes that it has not seen,

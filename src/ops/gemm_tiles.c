@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
-enum { TURNED_ROWS = 64 }; // of turned tiles that may be parts, which are written by single elements
+enum { TURNED_ROWS = 128 }; // of turned tiles that may be parts, which are written by single elements
 enum { FEW_ON_CPU = 16, STEP_ON_CPU = 512, ROW_ON_CPU = 4096 };
 
 static const GemmTile wide[] = {
     // f32 and f64 by multiply-adds, f32 in three products of tf32
-    { 64, 64, 1, 4, false, 1 },
-    { 128, 128, 1, 4, false, 1 },
+    { 64, 64, 1, 4, GEMM_PLAIN, 1 },
+    { 128, 128, 1, 4, GEMM_PLAIN, 1 },
 };
 
 static double over(double x, double y) { return (double)(((int64_t)x + (int64_t)y - 1) / (int64_t)y); }
@@ -30,7 +30,7 @@ static double least(double x, double y) { return x < y ? x : y; }
 // Bytes that a step brings to a processor.
 static double moved_by_step(const GemmMachine *a, const GemmShape *s, const GemmTile *t, int bytes)
 {
-    const double rows = least(t->rows, (double)s->m) + t->columns;
+    const double rows = least(t->rows, (double)s->m) + (t->form == GEMM_TWIN ? t->columns / 2.0 : t->columns);
     return rows * STEP_BYTES * t->steps * (s->k * bytes % STEP_BYTES ? a->straddle : 1);
 }
 
@@ -44,7 +44,7 @@ static double flops_of(const GemmMachine *a, const GemmShape *s)
 
 static double step_ns(const GemmMachine *a, const GemmShape *s, const GemmTile *t, int bytes)
 {
-    const double rows = t->turned ? t->rows : most(t->rows, 64); // an instruction has 64
+    const double rows = t->form == GEMM_TURNED ? t->rows : most(t->rows, 64); // an instruction has 64
     const double flops = rows * t->columns * STEP_BYTES * t->steps / bytes * 2 / flops_of(a, s);
     return (most(most(flops, moved_by_step(a, s, t, bytes) / a->l2_bytes), a->latency * t->steps) + a->step) *
            t->factor;
@@ -63,7 +63,9 @@ double gemm_cost(const GemmMachine *a, const GemmShape *s, const GemmTile *t, in
     const int bytes = kiln_type_bits(s->type) / 8;
     const double processors = s->processors, elements = (double)t->rows * t->columns;
     const double steps = over((double)s->k, STEP_BYTES * t->steps / bytes);
-    const int64_t tiles = s->batch * (int64_t)over((double)s->m, t->rows) * (int64_t)over((double)s->n, t->columns);
+    const int twins = t->form == GEMM_TWIN ? 2 : 1;
+    const int64_t tiles =
+        s->batch * twins * (int64_t)over((double)s->m, twins * t->rows) * (int64_t)over((double)s->n, t->columns);
     const double rest = parts > 1 ? (double)(tiles % s->processors) : 0, whole = (double)tiles - rest,
                  divided = rest * parts;
     const double step = step_ns(a, s, t, bytes);
@@ -83,13 +85,14 @@ static bool is_wasteful(const GemmShape *s, const GemmTile *t)
 }
 
 // What halves of a tile's columns are not: whole instructions.
-static bool cannot_pair(const GemmTile *t) { return t->turned || t->columns % 64 != 0; }
+static bool cannot_pair(const GemmTile *t) { return t->form != GEMM_PLAIN || t->columns % 64 != 0; }
 
 int gemm_most_parts(const GemmShape *s, const GemmTile *t)
 {
-    if (is_wasteful(s, t)) return 0;
+    if (is_wasteful(s, t) || (t->form == GEMM_TWIN && (s->no_twins || s->m <= t->rows))) return 0;
     const double steps = over((double)s->k, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8));
-    const int whole = s->paired || (t->turned && t->rows > TURNED_ROWS) ? 1 : (int)(steps / STEPS_OF_PART);
+    const bool is_whole = s->paired || t->form == GEMM_TWIN || (t->form == GEMM_TURNED && t->rows > TURNED_ROWS);
+    const int whole = is_whole ? 1 : (int)(steps / STEPS_OF_PART);
     return whole < 1 ? 1 : whole > PARTS_MAX ? PARTS_MAX : whole;
 }
 
@@ -98,7 +101,7 @@ static void take(const GemmShape *s, const GemmTile *t, int parts, GemmChoice *b
     const double ns = gemm_cost(&gemm_machine, s, t, parts);
     if (!best->rows || ns < best->ns)
         *best = (GemmChoice){ t->rows,   t->columns, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8),
-                              t->stages, t->turned,  parts,
+                              t->stages, t->form,    parts,
                               ns };
 }
 
@@ -135,7 +138,7 @@ static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
                           : s->type == KILN_F16 ? 256
                           : s->type == KILN_I8  ? 1024
                                                 : 512; // f16 is packed as f32
-        GemmChoice many = { 256, 256, depth, 4, false, 1, 0 };
+        GemmChoice many = { 256, 256, depth, 4, GEMM_PLAIN, 1, 0 };
         while (many.rows / 2 >= s->m) many.rows /= 2;
         while (many.columns > 64 &&
                s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
@@ -143,7 +146,7 @@ static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
             many.columns /= 2;
         return many;
     }
-    GemmChoice few = { 1, 64, STEP_ON_CPU, 4, false, 1, 0 };
+    GemmChoice few = { 1, 64, STEP_ON_CPU, 4, GEMM_PLAIN, 1, 0 };
     while (few.rows < s->m) few.rows *= 2;
     for (int depth = STEP_ON_CPU; depth <= ROW_ON_CPU; depth += STEP_ON_CPU)
         if (s->k % depth == 0) few.depth = depth;

@@ -5,6 +5,12 @@
 
 #include "kiln/ops/gemm.h"
 
+typedef enum GemmForm {
+    GEMM_PLAIN,
+    GEMM_TURNED, // computed transposed: instructions have 8 rows and 64 columns, not 64 and 8
+    GEMM_TWIN,   // two, one below the other, fetch their columns of b together
+} GemmForm;
+
 typedef struct GemmShape {
     int64_t batch, m, n, k;
     kiln_type type;
@@ -12,14 +18,15 @@ typedef struct GemmShape {
     bool paired;              // two products of the same a, whose tiles' columns are half of one's
     int processors;
     bool on_cpu;
+    bool no_twins; // b's rows are not columns of c, or rows are copied first
 } GemmShape;
 
 typedef struct GemmChoice {
     int rows, columns, depth; // of a tile; of a step along K
     int stages;
-    bool turned; // computed transposed; parts: written by single elements then
-    int parts;   // of each tile that does not fill a round
-    double ns;   // what the model expects
+    GemmForm form;
+    int parts; // of each tile that does not fill a round
+    double ns; // what the model expects
 } GemmChoice;
 
 GemmChoice gemm_choose(const GemmShape *shape);
@@ -28,8 +35,8 @@ GemmChoice gemm_choose(const GemmShape *shape);
 
 typedef struct GemmTile {
     int rows, columns, steps, stages; // steps: of 128 bytes along K, in one
-    bool turned;                      // computed transposed: instructions have 8 rows and 64 columns, not 64 and 8
-    double factor;                    // of what a step takes by the other figures
+    GemmForm form;
+    double factor; // of what a step takes by the other figures
 } GemmTile;
 
 // ns, and what one ns brings.
