@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
-enum { TURNED_ROWS = 128 }; // of turned tiles that may be parts, which are written by single elements
 enum { FEW_ON_CPU = 16, STEP_ON_CPU = 512, ROW_ON_CPU = 4096 };
 
 static const GemmTile wide[] = {
@@ -91,8 +90,7 @@ int gemm_most_parts(const GemmShape *s, const GemmTile *t)
 {
     if (is_wasteful(s, t) || (t->form == GEMM_TWIN && (s->no_twins || s->m <= t->rows))) return 0;
     const double steps = over((double)s->k, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8));
-    const bool is_whole = s->paired || t->form == GEMM_TWIN || (t->form == GEMM_TURNED && t->rows > TURNED_ROWS);
-    const int whole = is_whole ? 1 : (int)(steps / STEPS_OF_PART);
+    const int whole = s->paired || t->form == GEMM_TWIN ? 1 : (int)(steps / STEPS_OF_PART);
     return whole < 1 ? 1 : whole > PARTS_MAX ? PARTS_MAX : whole;
 }
 
