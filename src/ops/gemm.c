@@ -10,7 +10,6 @@ enum {
     TYPES_RESULT = TYPES_FLOAT | TYPES_FP8,
     TYPES_GEMM = TYPES_RESULT | 1 << KILN_I8 | 1 << KILN_F64,
     FEW_COLUMNS = 4096, // of one row, for which longer pieces of b are read
-    FEW_ROWS = 64,      // below, what b's rows cost by elements is less than a copy of them
     VECTOR_BITS = 128,  // rows that begin at multiples of these hardware copies
 };
 
@@ -101,7 +100,8 @@ static bool is_misaligned(const Call *call, int i)
 {
     const kiln_tensor *const t = call->tensors[i];
     const int64_t row = t->has_strides ? t->strides[1] : t->shape[2];
-    return call->table.tensors[i].is_unaligned || (t->shape[1] > 1 && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
+    const bool has_one = t->has_strides && t->shape[1] <= 1; // whose distance from the next does not matter
+    return call->table.tensors[i].is_unaligned || (!has_one && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
 }
 
 // One row of a, whose products are sums of threads; b's rows are read as vectors.
@@ -138,8 +138,7 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
                               .no_twins = a_begins_anywhere || is_misaligned(call, 1) || g->transpose_a ||
                                           !g->transpose_b || g->up || kiln_type_bits(g->a->type) > 16 };
     const GemmChoice choice = gemm_choose(&shape);
-    const bool b_begins_anywhere =
-        !on_cpu && shape.m >= FEW_ROWS && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
+    const bool b_begins_anywhere = !on_cpu && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
     const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
     const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
     const kiln_status status = call_kernel(

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
+enum { TWIN_STEPS = 27 };
 enum { FEW_ON_CPU = 16, STEP_ON_CPU = 512, ROW_ON_CPU = 4096 };
 
 static const GemmTile wide[] = {
@@ -86,9 +87,16 @@ static bool is_wasteful(const GemmShape *s, const GemmTile *t)
 // What halves of a tile's columns are not: whole instructions.
 static bool cannot_pair(const GemmTile *t) { return t->form != GEMM_PLAIN || t->columns % 64 != 0; }
 
+// Rows that begin anywhere in a line are two lines for a step, and L2's rate is the limit; elsewhere twins are seldom faster.
+static bool may_be_twins(const GemmShape *s, const GemmTile *t)
+{
+    const int64_t row = s->k * kiln_type_bits(s->type) / 8;
+    return !s->no_twins && s->m > t->rows && row % STEP_BYTES != 0 && row >= TWIN_STEPS * STEP_BYTES;
+}
+
 int gemm_most_parts(const GemmShape *s, const GemmTile *t)
 {
-    if (is_wasteful(s, t) || (t->form == GEMM_TWIN && (s->no_twins || s->m <= t->rows))) return 0;
+    if (is_wasteful(s, t) || (t->form == GEMM_TWIN && !may_be_twins(s, t))) return 0;
     const double steps = over((double)s->k, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8));
     const int whole = s->paired || t->form == GEMM_TWIN ? 1 : (int)(steps / STEPS_OF_PART);
     return whole < 1 ? 1 : whole > PARTS_MAX ? PARTS_MAX : whole;
@@ -160,7 +168,7 @@ GemmChoice gemm_choose(const GemmShape *shape)
     if (shape->paired) whole.n *= 2;
     const GemmTile *const table = is_wide ? wide : gemm_tiles;
     const GemmKnown *const known = is_wide || shape->paired ? NULL : find_known(shape);
-    if (known) {
+    if (known && !(shape->no_twins && gemm_tiles[known->tile].form == GEMM_TWIN)) {
         take(&whole, &gemm_tiles[known->tile], known->parts, &best);
         return best;
     }
