@@ -123,6 +123,8 @@ typedef struct Lowering {
     bool shares;                        // some ring does
 
     // tensor maps
+    Expr **lets; // by variable id: what scalars are that are set once; NULL until they are asked for (box_pieces.c)
+    int n_lets;
     uint64_t no_maps; // parameters that have none: a launch carries few
     int n_cuts;       // copies of boxes that a view may end
 
