@@ -6,17 +6,17 @@
 #include "lower/gpu/print/elements/elements.h"
 #include "lower/gpu/facts/row_pieces.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
 enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
 
-// The subscript along the root's last dimension that stands for subs of the buffer.
-static Expr *root_column(Printer *pr, const Buffer *buffer, Expr *const *subs)
+// The buffer whose rows are counted where elements are: the root, or a view that is all of a tensor in another shape.
+static const Buffer *leave_views(Printer *pr, const Buffer *buffer, Expr **column)
 {
-    Expr *column = subs[buffer->rank - 1];
-    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer)
-        column = int_add(pr->arena, buffer->base.subs[buffer->base.buffer->rank - 1].start, column);
-    return column;
+    for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer)
+        *column = int_add(pr->arena, buffer->base.subs[buffer->base.buffer->rank - 1].start, *column);
+    return buffer;
 }
 
 typedef enum { NEVER_WHOLE, PERHAPS_WHOLE, ALWAYS_WHOLE } Wholeness;
@@ -35,12 +35,13 @@ static Wholeness wholeness(Printer *pr, const Iteration *it, Buffer *buffer, Exp
     for (int i = 0; i < it->n; i++)
         if (it->dim_of[i] == mode->dim) run = it->indices[i].var;
     int64_t coefficient = 0;
-    Expr *rest = NULL;
+    Expr *rest = NULL, *column = subs[buffer->rank - 1];
+    const Buffer *const rows = leave_views(pr, buffer, &column);
     if (root->kind != BUFFER_TENSOR || root->strided || width * dtype_bits(root->type) > 8 * 64 ||
-        !expr_affine(pr->arena, root_column(pr, buffer, subs), &run, 1, &coefficient, &rest) || coefficient != 1 ||
+        !expr_affine(pr->arena, column, &run, 1, &coefficient, &rest) || coefficient != 1 ||
         expr_multiple(rest) % width != 0)
         return NEVER_WHOLE;
-    Expr *const columns = root->shape[root->rank - 1];
+    Expr *const columns = rows->shape[rows->rank - 1];
     if (expr_multiple(columns) % width == 0) return ALWAYS_WHOLE;
     if (width * dtype_bits(root->type) < 8 * CHOICE_BYTES_MIN && !dtype_is_packed(root->type)) return NEVER_WHOLE;
     Expr *const over = expr_binary(pr->arena, X_MOD, columns, int_const(pr->arena, width));
@@ -61,8 +62,7 @@ static void emit_shared_move(Printer *pr, const char *verb, int width, Var *valu
 // One vector of a tensor: `columns` are tested by the function.
 static void emit_tested_move(Printer *pr, const char *verb, int width, Expr *words, const Place *place, Expr *extra)
 {
-    Expr *const columns =
-        place->columns ? place->columns : lower_int64(pr, place->root->shape[place->root->rank - 1], NULL);
+    Expr *const columns = place->columns ? place->columns : lower_int64(pr, place->extent, NULL);
     emit_call(pr, arena_printf(pr->arena, "%s<%d>", verb, width), 5, words,
               expr_address(pr->arena, place->pointer, place->at), or_true(pr, both(pr->lo, extra, place->rows_inside)),
               place->column, columns);
@@ -81,8 +81,7 @@ static void emit_packed_load(Printer *pr, bool whole, int width, Expr *words, co
                   or_true(pr, place->inside));
         return;
     }
-    Expr *const columns =
-        place->columns ? place->columns : lower_int64(pr, place->root->shape[place->root->rank - 1], NULL);
+    Expr *const columns = place->columns ? place->columns : lower_int64(pr, place->extent, NULL);
     emit_call(pr, arena_printf(pr->arena, "load_codes<%d, %d>", bits, width), 6, words, var_of(pr, place->pointer),
               place->at, or_true(pr, place->rows_inside), place->column, columns);
 }
