@@ -232,20 +232,13 @@ static bool has_continue(Lowering *lo, TileOp *op, void *context)
 
 // ---- loads that are made together
 
-// 32-bit registers of loads in flight; the producer's, of which it must have more than where it only may have to move elements
-enum {
-    BATCH_WORDS_MIN = 16,
-    BATCH_WORDS_MAX = 64,
-    PRODUCER_WORDS_MIN = 8,
-    PRODUCER_WORDS_MAX = 32,
-    PRODUCER_LEAST = 72
-};
+enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64, PRODUCER_WORDS = 32 }; // 32-bit registers of loads in flight
 
 // Registers that the loads of one iteration take; 0: none is made ahead.
 static int mark_words(Lowering *lo, Iteration *it)
 {
     int words = 0;
-    const bool may_load = lo->role == ROLE_CONSUMER || (moves_elements(lo) && producer_registers(lo) >= PRODUCER_LEAST);
+    const bool may_load = lo->role == ROLE_CONSUMER || (moves_elements(lo) && lo->begins_anywhere);
     for (int i = 0; i < it->n_loaded && may_load; i++) {
         Buffer *const buffer = it->loaded[i].load->load.buffer;
         it->loaded[i].in_words = buffer_root(buffer)->kind == BUFFER_TENSOR;
@@ -259,7 +252,7 @@ static void choose_batch(Lowering *lo, Iteration *it, int words)
 {
     int spare = (consumer_registers(lo) - fragment_words(lo)) / 2;
     spare = spare < BATCH_WORDS_MIN ? BATCH_WORDS_MIN : spare > BATCH_WORDS_MAX ? BATCH_WORDS_MAX : spare;
-    if (lo->role == ROLE_PRODUCER) spare = lo->begins_anywhere ? PRODUCER_WORDS_MAX : PRODUCER_WORDS_MIN;
+    if (lo->role == ROLE_PRODUCER) spare = PRODUCER_WORDS; // of WIDE_REGISTERS
     while (it->n_batched < it->n_order) {
         const int extent = it->layout.mode[it->order[it->n_order - 1 - it->n_batched]].extent;
         int chunk = extent;

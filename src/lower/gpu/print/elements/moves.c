@@ -107,11 +107,56 @@ static int begin_batch(Printer *pr, Iteration *it, Nest *nests)
     return it->n_batched;
 }
 
+// Narrow elements from any of them on, by the producer: words that are put right when all are there (around.cuh).
+static bool is_loaded_around(Printer *pr, const Iteration *it, int i, bool trusting)
+{
+    const Expr *const load = it->loaded[i].load;
+    const int bits = dtype_bits(load->load.buffer->type), width = it->layout.mode[it->vector].extent;
+    Expr *unused;
+    return it->loaded[i].in_words && pr->lo->begins_anywhere && pr->lo->role == ROLE_PRODUCER &&
+           (bits == 8 || bits == 16) && width * bits % 32 == 0 &&
+           !(trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE);
+}
+
+static int raw_words(const Iteration *it, int i)
+{
+    return vector_words(it->loaded[i].load->load.buffer, it->layout.mode[it->vector].extent) + 2;
+}
+
+static void declare_raw(Printer *pr, Iteration *it, bool trusting, Var **raw)
+{
+    for (int i = 0; i < it->n_loaded; i++)
+        if (is_loaded_around(pr, it, i, trusting))
+            raw[i] = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_raw", it->loaded[i].load->load.buffer->name),
+                                it->batch_size * raw_words(it, i));
+}
+
+static void settle_raw(Printer *pr, Iteration *it, Var *const *raw)
+{
+    Nest nests[LAYOUT_MAX_MODES];
+    const int width = it->layout.mode[it->vector].extent;
+    bool any = false;
+    for (int i = 0; i < it->n_loaded; i++) any |= raw[i] != NULL;
+    if (!any) return;
+    const int depth = begin_batch(pr, it, nests);
+    for (int i = 0; i < it->n_loaded; i++) {
+        if (!raw[i]) continue;
+        const Buffer *const buffer = it->loaded[i].load->load.buffer;
+        emit_call(pr, arena_printf(pr->arena, "settle<%d, %s>", width, dtype_info[loop_type(buffer->type)].c_name), 2,
+                  expr_address(pr->arena, it->loaded[i].values,
+                               i32_mul(pr, batch_number(pr, it), vector_words(buffer, width))),
+                  expr_address(pr->arena, raw[i], i32_mul(pr, batch_number(pr, it), raw_words(it, i))));
+    }
+    end_nests(pr, nests, depth);
+}
+
 // Loads of all iterations of the batch into their words. `trusting`: rows divide into whole vectors.
 static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
 {
     Nest nests[LAYOUT_MAX_MODES], block, guard;
     const int width = it->layout.mode[it->vector].extent, n = it->n_loaded;
+    Var *raw[COUNT(it->loaded)] = { 0 };
+    declare_raw(pr, it, trusting, raw);
     const int depth = begin_batch(pr, it, nests);
     begin_block(pr, &block);
     Expr *const valid = declare_indices(pr, it, ~0u);
@@ -127,12 +172,17 @@ static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
         const bool whole = trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE;
         if (is_packed_place(&place)) emit_packed_load(pr, whole, width, words, &place);
         else if (whole) emit_whole_move(pr, "load", width, words, &place, NULL);
+        else if (raw[i])
+            emit_tested_move(pr, "load_around", width,
+                             expr_address(pr->arena, raw[i], i32_mul(pr, batch_number(pr, it), raw_words(it, i))),
+                             &place, NULL);
         else emit_tested_move(pr, "load_words", width, words, &place, NULL);
     }
     it->n_loaded = n;
     if (valid) end_nest(pr, &guard);
     end_nest(pr, &block);
     end_nests(pr, nests, depth);
+    settle_raw(pr, it, raw);
 }
 
 // The words and the loads into them, both ways where only the launch tells which.
