@@ -24,7 +24,8 @@ typedef struct BenchOptions {
     char *sweep; // "-": all families
     CliffOptions of_cliffs;
     SweepOptions of_sweep;
-    int64_t seconds, row_limit, skip;
+    double seconds;
+    int64_t row_limit, skip;
     int n_args;
     char **args;
 } BenchOptions;
@@ -101,7 +102,7 @@ static bool time_in_turns(Bench *b, BenchCase *c, Baseline *baseline, Result *r)
 {
     static Times own, other, warm_up;
     const int runs = b->machine.is_cpu ? CPU_RUNS : GPU_RUNS, rounds = b->machine.is_cpu ? CPU_ROUNDS : GPU_ROUNDS;
-    const double seconds = (double)b->options->seconds / rounds;
+    const double seconds = b->options->seconds / rounds;
     own.n = other.n = warm_up.n = 0;
     if (!machine_time(&b->machine, bench_case_launch, c, 2, 0, &warm_up)) return false;
     baseline_time(baseline, 2, 0, &warm_up);
@@ -132,7 +133,7 @@ static void measure_operator(Bench *b, const Row *row, Result *r)
         snprintf(r->problem, sizeof r->problem, "%.500s", kiln_error_message());
         return;
     }
-    sweep_measure(&s, family, &shape, &b->machine, b->ops, (double)b->options->seconds);
+    sweep_measure(&s, family, &shape, &b->machine, b->ops, b->options->seconds);
     r->failed = s.failed;
     r->correct = s.wrong ? "false" : s.failed ? "null" : "true";
     snprintf(r->problem, sizeof r->problem, "%s", s.problem);
@@ -508,7 +509,8 @@ static int refuse_options(const BenchOptions *o)
         return fail_usage("--compile, --cliffs and --sweep: one of them");
     if (o->of_sweep.shape && !o->sweep) return fail_usage("--shape is of --sweep=FAMILY");
     if (!o->html) return o->history || o->from ? fail_usage("--history and --from are of --html=FILE") : -1;
-    if (o->compile || o->cliffs || o->sweep || o->list) return fail_usage("--html shows the table of rows, and nothing else");
+    if (o->compile || o->cliffs || o->sweep || o->list)
+        return fail_usage("--html shows the table of rows, and nothing else");
     if (o->json && !o->save && !o->from) return fail_usage("--html beside --json needs --save=FILE");
     return -1;
 }
@@ -625,15 +627,18 @@ static void take_sweep_options(BenchOptions *o, char **families)
 
 int tool_bench(int argc, char **argv)
 {
-    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv, .of_cliffs = { .seed = 1, .sites = 2, .args = argv },
+    BenchOptions o = { .device = "cpu",
+                       .seconds = 1,
+                       .args = argv,
+                       .of_cliffs = { .seed = 1, .sites = 2, .args = argv },
                        .of_sweep = { .count = 10, .args = argv } };
     const Option options[] = {
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: cpu)" },
         { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: as they are installed)" },
         { "--beside", OPTION_TEXT, &o.beside, "COMMAND",
           "a program that times other implementations of the same rows" },
-        { "--seconds", OPTION_NUMBER, &o.seconds, "N",
-          "CPU: time each row and its baseline for about N seconds (default: 1)" },
+        { "--seconds", OPTION_SECONDS, &o.seconds, "S",
+          "CPU: time each row and its baseline for about S seconds (default: 1)" },
         { "--row-limit", OPTION_NUMBER, &o.row_limit, "N",
           "end the program when a row takes more than N seconds: a kernel may hang" },
         { "--skip", OPTION_NUMBER, &o.skip, "N", "leave out the first N of the rows" },
@@ -644,19 +649,27 @@ int tool_bench(int argc, char **argv)
           "operators at shapes drawn from those of engines instead, and how the ratios to their peers are distributed" },
         { "--count", OPTION_NUMBER, &o.of_sweep.count, "N", "of --sweep: shapes of each family (default: 10)" },
         { "--small", OPTION_FLAG, &o.of_sweep.small, NULL, "of --sweep: small shapes, as on the CPU" },
-        { "--work", OPTION_NUMBER, &o.of_sweep.work, "N", "of --sweep: draw no shape of more than N million operations or bytes" },
-        { "--shape", OPTION_TEXT, &o.of_sweep.shape, "VALUES", "of --sweep: this shape alone, as M=64,N=4096,K=4096,T=bf16" },
-        { "--check-only", OPTION_FLAG, &o.of_cliffs.check_only, NULL, "of --cliffs and --sweep: compare results, time nothing" },
-        { "--compile-only", OPTION_FLAG, &o.of_cliffs.compile_only, NULL, "of --cliffs: say what the code lacks, run nothing" },
+        { "--work", OPTION_NUMBER, &o.of_sweep.work, "N",
+          "of --sweep: draw no shape of more than N million operations or bytes" },
+        { "--shape", OPTION_TEXT, &o.of_sweep.shape, "VALUES",
+          "of --sweep: this shape alone, as M=64,N=4096,K=4096,T=bf16" },
+        { "--check-only", OPTION_FLAG, &o.of_cliffs.check_only, NULL,
+          "of --cliffs and --sweep: compare results, time nothing" },
+        { "--compile-only", OPTION_FLAG, &o.of_cliffs.compile_only, NULL,
+          "of --cliffs: say what the code lacks, run nothing" },
         { "--arch", OPTION_NUMBER, &o.of_cliffs.arch, "N", "of --cliffs: compile for CUDA architecture 90 or 80" },
-        { "--seed", OPTION_NUMBER, &o.of_cliffs.seed, "N", "chooses the places of --cliffs, and the shapes of --sweep (default: 1)" },
+        { "--seed", OPTION_NUMBER, &o.of_cliffs.seed, "N",
+          "chooses the places of --cliffs, and the shapes of --sweep (default: 1)" },
         { "--sites", OPTION_NUMBER, &o.of_cliffs.sites, "N", "of --cliffs: places of each rewriting (default: 2)" },
-        { "--depth", OPTION_NUMBER, &o.of_cliffs.depth, "N", "of --cliffs: N rewritings, one after another (default: 1)" },
-        { "--limit", OPTION_NUMBER, &o.of_cliffs.limit, "N", "begin no kernel of --cliffs, no shape of --sweep, after N seconds" },
+        { "--depth", OPTION_NUMBER, &o.of_cliffs.depth, "N",
+          "of --cliffs: N rewritings, one after another (default: 1)" },
+        { "--limit", OPTION_NUMBER, &o.of_cliffs.limit, "N",
+          "begin no kernel of --cliffs, no shape of --sweep, after N seconds" },
         { "--few", OPTION_NUMBER, &o.of_cliffs.few, "N", "of --cliffs: N variants, drawn by the seed" },
         { "--only", OPTION_TEXT, &o.of_cliffs.only, "NAME", "of --cliffs: rewritings whose name contains it" },
         { "--keep", OPTION_TEXT, &o.of_cliffs.keep, "FOLDER", "of --cliffs: write the sources there" },
-        { "--verbose", OPTION_FLAG, &o.of_cliffs.verbose, NULL, "of --cliffs: what explain says otherwise, line by line" },
+        { "--verbose", OPTION_FLAG, &o.of_cliffs.verbose, NULL,
+          "of --cliffs: what explain says otherwise, line by line" },
         { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows, or the rewritings, or what is drawn from" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },
         { "--save", OPTION_TEXT, &o.save, "FILE", "write the JSON object to FILE, besides the tables" },

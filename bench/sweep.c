@@ -419,7 +419,7 @@ static bool measure_shape(Sweep *s, const SweepFamily *f, const Shape *shape)
     SweepResult *const r = &s->results[s->n];
     progress("%s %d", f->name, s->n + 1);
     alarm((unsigned)s->options->row_limit);
-    sweep_measure(r, f, shape, &s->machine, s->ops, s->options->check_only ? -1 : (double)s->options->seconds / 4);
+    sweep_measure(r, f, shape, &s->machine, s->ops, s->options->check_only ? -1 : s->options->seconds / 4);
     alarm(0);
     output_hold();
     progress_end();

@@ -170,7 +170,8 @@ typedef struct Distribution {
 typedef struct SweepOptions {
     const char *device, *beside, *save, *shape;
     bool json, list, small, check_only;
-    int64_t seed, count, skip, work, limit, seconds, row_limit;
+    int64_t seed, count, skip, work, limit, row_limit;
+    double seconds;
     int n_args;
     char **args; // families
 } SweepOptions;

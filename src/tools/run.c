@@ -9,7 +9,7 @@
 typedef struct RunOptions {
     TargetOptions target;
     bool demo, json, no_check;
-    int64_t seconds;
+    double seconds;
     int n_args;
     char **args;
 } RunOptions;
@@ -257,7 +257,7 @@ static int time_case(Running *r, Case *c, const Verdict *v)
 {
     Measurement m;
     progress("timing");
-    const bool ok = measure_case(c, (double)r->options->seconds, &m);
+    const bool ok = measure_case(c, r->options->seconds, &m);
     progress_end();
     if (!ok) return fail_case(c);
     if (r->options->json) {
@@ -332,7 +332,7 @@ int tool_run(int argc, char **argv)
     const Option options[] = {
         DEVICE_OPTIONS(o.target, "CUDA: 90 or 80 instead of the device's"),
         TUNED_OPTIONS(o.target),
-        { "--seconds", OPTION_NUMBER, &o.seconds, "N", "time for about N seconds (default: 1)" },
+        { "--seconds", OPTION_SECONDS, &o.seconds, "S", "time for about S seconds (default: 1)" },
         { "--no-check", OPTION_FLAG, &o.no_check, NULL, "do not run the reference" },
         { "--demo", OPTION_FLAG, &o.demo, NULL, "attention at the sizes of a real model, unless values are given" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object: whether it is correct, and the times" },

@@ -58,6 +58,20 @@ int read_number(const char *option, const char *text, int64_t *value)
                : fail_usage("%s takes a number from 0 to %d, not %s", option, INT32_MAX, text);
 }
 
+// Seconds in decimal digits, as 2 or 0.2.
+static int read_seconds(const char *option, const char *text, double *value)
+{
+    const size_t whole = strspn(text, "0123456789"),
+                 part = text[whole] == '.' ? strspn(text + whole + 1, "0123456789") : 0;
+    if (whole + part == 0 || text[whole + (text[whole] == '.') + part])
+        return fail_usage("%s takes seconds, as 2 or 0.2, not '%s'", option, text);
+    *value = 0;
+    for (size_t i = 0; i < whole; i++) *value = *value * 10 + (text[i] - '0');
+    double unit = 1;
+    for (size_t i = 0; i < part; i++) *value += (text[whole + 1 + i] - '0') * (unit /= 10);
+    return *value <= INT32_MAX ? -1 : fail_usage("%s takes seconds from 0 to %d, not %s", option, INT32_MAX, text);
+}
+
 static int take_folder(const Option *option, const char *text)
 {
     Folders *const folders = option->value;
@@ -107,6 +121,7 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
         return fail_usage("%s needs a value: %s%s%s", option->name, option->name,
                           option->kind == OPTION_FOLDER ? " " : "=", option->argument);
     if (option->kind == OPTION_NUMBER) return read_number(option->name, value, option->value);
+    if (option->kind == OPTION_SECONDS) return read_seconds(option->name, value, option->value);
     if (option->kind == OPTION_FOLDER) return take_folder(option, value);
     *(const char **)option->value = value;
     return -1;

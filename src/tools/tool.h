@@ -39,7 +39,7 @@ void notes_collect(Arena *arena, NoteTexts *notes, const kiln_kernel *kernel);
 
 // ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times; a file that is written:
 // --name for standard output, which is "-", or --name=value
-typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_FILE, OPTION_NUMBER, OPTION_FOLDER } OptionKind;
+typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_FILE, OPTION_NUMBER, OPTION_SECONDS, OPTION_FOLDER } OptionKind;
 typedef struct Folders {
     const char *items[32];
     int n;
@@ -47,7 +47,8 @@ typedef struct Folders {
 typedef struct Option {
     const char *name; // "--device"
     OptionKind kind;
-    void *value; // bool *, const char ** (of OPTION_FILE, too), int64_t * or Folders *; numbers: 0 to INT32_MAX
+    void *
+        value; // bool *, const char ** (of OPTION_FILE, too), int64_t *, of seconds double *, or Folders *; numbers: 0 to INT32_MAX
     const char *argument, *help; // "NAME", "run on this device"
 } Option;
 typedef struct Usage {

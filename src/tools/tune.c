@@ -15,7 +15,8 @@ static const double CHECKED_OPERATIONS_MAX = 3e8, FIRST_SECONDS = 0.05, FINAL_SE
 
 typedef struct TuneOptions {
     TargetOptions target;
-    int64_t seconds, tries;
+    double seconds;
+    int64_t tries;
     const char *output;
     bool json;
     int n_args;
@@ -122,7 +123,7 @@ static void leave_out(Tuning *t, const char *why)
 // Drops what does not compile; the others by what the model expects. A tenth of the time at most.
 static void expect_all(Tuning *t)
 {
-    const double end = seconds_now() + (double)t->options->seconds / 10;
+    const double end = seconds_now() + t->options->seconds / 10;
     int kept = 0;
     for (int i = 0; i < t->n; i++) {
         Candidate *const c = &t->all[i];
@@ -328,7 +329,7 @@ static int tune(Arena *arena, void *context)
 {
     Tuning t = { .options = context, .arena = arena };
     if (t.options->json) json_output();
-    t.deadline = seconds_now() + (double)t.options->seconds;
+    t.deadline = seconds_now() + t.options->seconds;
     int result = request_open(&t.request, arena, &t.options->target, t.options->n_args, t.options->args);
     t.cases = (CaseOptions){
         .device = t.request.build.device,
@@ -348,7 +349,7 @@ int tool_tune(int argc, char **argv)
     TuneOptions o = { .seconds = 60, .tries = 32, .args = argv };
     const Option options[] = {
         DEVICE_OPTIONS(o.target, "CUDA: 90 or 80 instead of the device's"),
-        { "--seconds", OPTION_NUMBER, &o.seconds, "N", "start no further candidate after N seconds (default: 60)" },
+        { "--seconds", OPTION_SECONDS, &o.seconds, "S", "start no further candidate after S seconds (default: 60)" },
         { "--tries", OPTION_NUMBER, &o.tries, "N", "build and time at most N candidates (default: 32)" },
         { "--output", OPTION_TEXT, &o.output, "FILE", "put the result into a file for --tuned; other rows of it stay" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object: the fastest values and times" },

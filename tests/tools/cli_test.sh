@@ -108,6 +108,12 @@ for command in $commands; do
         expect 2 "kiln: $option takes a number from 0" "$kiln" "$command" "$option=-1"
         expect 2 "kiln: $option takes a number from 0" "$kiln" "$command" "$option=4294967386"
     done
+    for option in $("$kiln" "$command" --help | sed -nE 's/^  (--[a-z-]+)=S .*/\1/p'); do
+        for value in 3x -1 . 1.2.3 1e3 ' 1' nan; do
+            expect 2 "kiln: $option takes seconds, as 2 or 0.2, not '$value'" "$kiln" "$command" "$option=$value"
+        done
+        expect 2 "kiln: $option takes seconds from 0" "$kiln" "$command" "$option=4294967386.5"
+    done
     for option in $("$kiln" "$command" --help | sed -nE 's/^  (--[a-z-]+) .*/\1/p'); do
         expect 2 "kiln: $option takes no value" "$kiln" "$command" "$option=yes"
     done
@@ -233,7 +239,7 @@ for form in --arch=90 --arch=80 --isa=portable; do
 done
 
 # run
-expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500
+expect 0 'correct' "$kiln" run --seconds=0.02 good.tile twice N=500
 expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile
 expect 0 '"correct": true, "compared_with": "reference", "runs"' "$kiln" run --json --seconds=0 good.tile
 expect 1 '"correct": false, "compared_with": "reference", "problem": "Y: 16 of 1000' "$kiln" run --json --seconds=0 wrong.tile

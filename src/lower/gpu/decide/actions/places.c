@@ -9,13 +9,20 @@ typedef struct Check {
     const TileOp *op;
 } Check;
 
-// Elements of less than a byte have no address that one of another type could have.
+// Elements of less than a byte have no address that one of another type could have. Whole bytes of a tensor have one;
+// in tiles each packed element has a byte of its own.
+static bool has_address(const Buffer *view)
+{
+    const Buffer *const below = view->base.buffer;
+    return view->type == below->type ||
+           (dtype_bits(view->type) >= 8 && (dtype_bits(below->type) >= 8 || buffer_root(below)->kind == BUFFER_TENSOR));
+}
+
 static void check_views(const TileUse *use, void *context)
 {
     const Check *const check = context;
     for (const Buffer *view = use->buffer; use->subs && view->kind == BUFFER_VIEW; view = view->base.buffer) {
-        const DType below = view->base.buffer->type;
-        if (view->type != below && (dtype_bits(view->type) < 8 || dtype_bits(below) < 8) && !check->lo->failed)
+        if (!has_address(view) && !check->lo->failed)
             unsupported(check->lo, check->op->span, "a view of packed elements in another type ('%s')", view->name);
     }
 }

@@ -16,7 +16,7 @@ static void store_at(Printer *pr, const Place *place, Expr *value, const Iterati
     if (cond) begin_if(pr, &nest, cond);
     if (place->recast)
         emit_call(pr, arena_printf(pr->arena, "store_as<%s>", dtype_info[place->recast].c_name), place->bytes ? 3 : 2,
-                  expr_address(pr->arena, place->pointer, place->at), value, place->bytes);
+                  recast_address(pr, place), value, place->bytes);
     else if (is_packed_place(place))
         emit_call(pr, arena_printf(pr->arena, "store_packed<%d>", dtype_bits(place->root->type)), 3,
                   var_of(pr, place->pointer), place->at, value);

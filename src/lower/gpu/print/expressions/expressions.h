@@ -43,7 +43,8 @@ void enter_row(Printer *pr, const TileOp *store, Var *at);
 void leave_row(Printer *pr);
 void place_element(Printer *pr, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
 bool is_packed_place(const Place *place);
-Expr *element_at(Printer *pr, const Place *place, DType stored);             // what stands there
+Expr *recast_address(Printer *pr, const Place *place);           // of an element that is read as another type
+Expr *element_at(Printer *pr, const Place *place, DType stored); // what stands there
 Expr *shared_at(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // element index from the pointer
 
 // ---- arithmetic.c: x with its operands lowered and brought to one type

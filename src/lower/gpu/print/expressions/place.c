@@ -37,7 +37,8 @@ static void through_view(Printer *pr, const Buffer *view, Expr **subs)
     const Region *const base = &view->base;
     Expr *position[MAX_RANK] = { 0 };
     const int ranges = region_rank(base);
-    const int64_t size = dtype_bits(view->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
+    const int unit = dtype_is_packed(base->buffer->type) ? dtype_bits(base->buffer->type) : 8;
+    const int64_t size = dtype_bits(view->type) / unit, base_size = dtype_bits(base->buffer->type) / unit;
     const ViewPairs pairs = common_pair_view(view);
     const int front = pairs.front, back = pairs.back;
     for (int d = 0; d < front; d++) position[d] = subs[d];
@@ -46,7 +47,7 @@ static void through_view(Printer *pr, const Buffer *view, Expr **subs)
         position[ranges - 1] =
             expr_binary(a, X_DIV, int_mul(a, position[ranges - 1], int_const(a, size)), int_const(a, base_size));
     Expr *rest = linear_position(pr, subs + front, view->shape + front, view->rank - front - back);
-    if (back == 0 && size != base_size) // counted in bytes
+    if (back == 0 && size != base_size) // counted in bytes, or packed elements
         rest = expr_binary(a, X_DIV, int_mul(a, rest, int_const(a, size)), int_const(a, base_size));
     int outer = front; // dimensions of one element stay at 0
     for (int64_t n; outer < ranges - back - 1 && expr_as_int(region_extent(base, outer), &n) && n == 1; outer++)
@@ -275,13 +276,23 @@ bool is_packed_place(const Place *place)
     return place->root->kind == BUFFER_TENSOR && dtype_bits(place->root->type) < 8;
 }
 
+// Of one whose type is not its root's: where its element begins, whole bytes of packed ones.
+Expr *recast_address(Printer *pr, const Place *place)
+{
+    const int in_a_byte = is_packed_place(place) ? 8 / dtype_bits(place->root->type) : 1;
+    Expr *const at = in_a_byte == 1
+                         ? place->at
+                         : expr_binary(pr->arena, X_DIV, place->at, expr_int(pr->arena, place->at->type, in_a_byte));
+    return expr_address(pr->arena, place->pointer, at);
+}
+
 // What stands at a place, in the loop's type for `stored`.
 Expr *element_at(Printer *pr, const Place *place, DType stored)
 {
     const DType type = loop_type(stored);
     if (place->recast)
         return call_expr(pr, type, arena_printf(pr->arena, "element_as<%s>", dtype_info[type].c_name),
-                         place->bytes ? 2 : 1, expr_address(pr->arena, place->pointer, place->at), place->bytes);
+                         place->bytes ? 2 : 1, recast_address(pr, place), place->bytes);
     if (is_packed_place(place))
         return call_expr(pr, type, arena_printf(pr->arena, "packed_element<%d>", dtype_bits(place->root->type)), 2,
                          var_of(pr, place->pointer), place->at);
