@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // around.cuh - vectors that begin at any element, by the words that they lie in (sm_90).
 //
 // Raw are the words from the one that a vector begins in on, one more than it has, and by how many bits it begins within the
