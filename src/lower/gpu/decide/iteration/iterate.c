@@ -213,10 +213,12 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
         }
     }
     // Large spaces stay loops: their registers would not be registers any more. Not the producer's, whose pieces are a loop
-    // anyway.
-    const bool is_loop = lo->role == ROLE_PRODUCER && (op_info(lo, forall)->im2col || moves_elements(lo));
+    // anyway; but for 16 elements each of which it may have to load by itself it needs to have many.
+    const int widest = widest_vector(lo, &uses);
+    const bool is_loop = lo->role == ROLE_PRODUCER &&
+                         (op_info(lo, forall)->im2col || (moves_elements(lo) && (widest <= 8 || lo->begins_anywhere)));
     if (is_static && !once && (is_loop || volume <= 64 * (int64_t)partition_threads(it->partition))) {
-        const Layout layout = layout_blocked(it->n, extents, it->partition, widest_vector(lo, &uses));
+        const Layout layout = layout_blocked(it->n, extents, it->partition, widest);
         if (!replicas_would_race(lo, forall, &uses, &layout)) {
             follow(it, &layout, which);
             return;

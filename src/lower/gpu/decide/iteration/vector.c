@@ -252,7 +252,8 @@ static void choose_batch(Lowering *lo, Iteration *it, int words)
 {
     int spare = (consumer_registers(lo) - fragment_words(lo)) / 2;
     spare = spare < BATCH_WORDS_MIN ? BATCH_WORDS_MIN : spare > BATCH_WORDS_MAX ? BATCH_WORDS_MAX : spare;
-    if (lo->role == ROLE_PRODUCER) spare = PRODUCER_WORDS; // of WIDE_REGISTERS
+    if (lo->role == ROLE_PRODUCER) // of WIDE_REGISTERS; an end of a row takes a register for each element
+        spare = it->layout.mode[it->vector].extent > 8 ? PRODUCER_WORDS / 2 : PRODUCER_WORDS;
     while (it->n_batched < it->n_order) {
         const int extent = it->layout.mode[it->order[it->n_order - 1 - it->n_batched]].extent;
         int chunk = extent;
