@@ -14,9 +14,10 @@ libraries="-lpthread -ldl -lm"
 mkdir -p "$objects/tools" "$build/tests" "$build/examples"
 sh src/emit/embed.sh src/lower >"$objects/prelude_texts.c" || exit 1
 sh src/ops/embed.sh kernels src/ops/*.c >"$objects/kernel_texts.c" || exit 1
+sh src/ops/forms.sh include/kiln/ops >"$objects/forms.c" || exit 1
 sh src/tools/page/embed.sh src/tools/page >"$objects/page_texts.c" || exit 1
 for source in $(find src bench -name '*.c' ! -path '*/prelude/*' ! -path 'bench/*/*') "$objects/prelude_texts.c" "$objects/kernel_texts.c" \
-    "$objects/page_texts.c"; do
+    "$objects/forms.c" "$objects/page_texts.c"; do
     case $source in src/tools/* | bench/* | */page_texts.c) echo "$source $objects/tools/$(echo "$source" | sed 's#[/.]#_#g').o" ;;
     *) echo "$source $objects/$(echo "${source##"$build"/}" | sed 's#[/.]#_#g').o" ;; esac
 done >"$objects/list"

@@ -90,8 +90,8 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     Call call;
     double scale;
     static const PackedNames names = { .q = "q", .k = "k", .v = "v" };
-    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, FORM(kiln_attention_args));
+    if (call_again(&call, stream, &status)) return status;
     if (a->sinks || a->softcap != 0)
         return forward_sinks(&call, stream,
                              &(kiln_attention_varlen_args){ .q = a->q,
@@ -163,7 +163,8 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
 kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *a)
 {
     Call call;
-    const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a, sizeof *a);
+    kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a, FORM(kiln_attention_varlen_args));
+    if (call_again(&call, stream, &status)) return status;
     static const PackedNames names = { "q", "k", "v", "q_offsets", "k_offsets", "max_queries" };
     return status ? status : forward_varlen(&call, stream, a, &names);
 }
@@ -187,8 +188,10 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
     Call call;
     kiln_tensor q, k, v;
     static const PackedNames names = { "qkv", "qkv", "qkv", "offsets", "offsets", "max_rows" };
-    kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, sizeof *a);
-    if (!status && (a->head_size < 1 || a->head_size > ATTENTION_HEAD_MAX))
+    kiln_status status =
+        call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, FORM(kiln_attention_qkvpacked_args));
+    if (call_again(&call, stream, &status)) return status;
+    if (a->head_size < 1 || a->head_size > ATTENTION_HEAD_MAX)
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size,
                            ATTENTION_HEAD_MAX);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 0, a->head_size, &q);
@@ -217,8 +220,10 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
     Call call;
     kiln_tensor k, v;
     static const PackedNames names = { "q", "kv", "kv", "q_offsets", "k_offsets", "max_queries" };
-    kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, sizeof *a);
-    if (!status && !a->q) status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
+    kiln_status status =
+        call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, FORM(kiln_attention_kvpacked_args));
+    if (call_again(&call, stream, &status)) return status;
+    if (!a->q) status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
     if (!status && a->q->rank != 3)
         status = call_fail(&call, KILN_BAD_SHAPE, "'q' has rank %d, expected 3: [TQ][H][D]", a->q->rank);
     const int64_t size = status ? 0 : a->q->shape[2];
@@ -349,16 +354,19 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
 kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_backward(&call, a, SIZE_MAX);
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a,
+                                           FORM(kiln_attention_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_backward(&call, a, SIZE_MAX);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_backward(&call, a, a->workspace_bytes);
+    kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a, FORM(kiln_attention_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_backward(&call, a, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -416,9 +424,10 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
                                                           size_t *bytes)
 {
     Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_backward_varlen(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a,
+                                           FORM(kiln_attention_backward_varlen_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_backward_varlen(&call, a);
     if (!status) status = call_check_offsets(&call, NULL, a->sinks ? 7 : 6, 0, 0);
     return status ? status : call_size(&call, bytes);
 }
@@ -427,7 +436,9 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_attention_backward_varlen_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a, sizeof *a);
+    kiln_status status =
+        call_begin(&call, "kiln_attention_backward_varlen", ops, a, FORM(kiln_attention_backward_varlen_args));
+    if (call_again(&call, stream, &status)) return status;
     const int at = !status && a->sinks ? 7 : 6; // of the offsets
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
@@ -501,15 +512,18 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
 kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_decode(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a,
+                                           FORM(kiln_attention_decode_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_decode(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_attention_decode(kiln_ops *ops, kiln_stream *stream, const kiln_attention_decode_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a, sizeof *a);
-    if (!status) status = prepare_decode(&call, a);
+    kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a, FORM(kiln_attention_decode_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_decode(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

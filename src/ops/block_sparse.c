@@ -33,8 +33,8 @@ static kiln_status check_mask(const Call *call, const char *letter, const char *
 kiln_status kiln_block_sparse_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_block_sparse_gemm_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_block_sparse_gemm", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_block_sparse_gemm", ops, a, FORM(kiln_block_sparse_gemm_args));
+    if (call_again(&call, stream, &status)) return status;
     const bool is_known = a->a && (unsigned)a->a->type <= KILN_BOOL;
     const unsigned results = (is_known ? TYPES_16 & 1U << a->a->type : TYPES_16) | 1U << KILN_F32;
     // clang-format off

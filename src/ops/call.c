@@ -3,7 +3,6 @@
 // extents, strides, device, alignment of each tensor; then what is written against everything else.
 #include "ops/call.h"
 #include "kiln/ops/gemm.h"
-#include "runtime/prepared.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -32,22 +31,24 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
     return status_fail(status, "%.*s: %s", name_length(call), call->name, text);
 }
 
-kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
+kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, const Form *form)
 {
-    call->ops = ops, call->name = name;
-    call->sizing = false;
+    call->ops = ops, call->name = name, call->given = args, call->form = form;
+    call->sizing = call->is_new = false;
+    call->record = NULL;
     call->table.n_symbols = call->n_tensors = call->n_own = call->n_args = 0;
     if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
-    return known ? status_check_size(name, *(const size_t *)args, known) : KILN_OK;
+    return form ? status_check_size(name, *(const size_t *)args, form->bytes) : KILN_OK;
 }
 
-kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, const Form *form,
                               size_t *bytes)
 {
-    const kiln_status status = call_begin(call, name, ops, args, known);
+    const kiln_status status = call_begin(call, name, ops, args, form);
     if (!status && !bytes) return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
     if (bytes) *bytes = 0;
     call->sizing = true;
+    call->bytes = bytes;
     return status;
 }
 
@@ -355,51 +356,10 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
     return KILN_OK;
 }
 
-// ---- tables that were checked before
-
-// One word of all that is no extent or stride, of a tensor that is there.
-static int64_t want_word(const Call *call, const Want *want)
-{
-    const kiln_tensor *const t = want->tensor;
-    return (int64_t)((uint64_t)want->role | (uint64_t)want->types << 2 | (uint64_t)is_misaligned(call, want) << 62 |
-                     (uint64_t)t->rank << 32 | (uint64_t)t->has_strides << 36 | (uint64_t)t->type << 40);
-}
-
-static bool has_key(const Call *call, const kiln_tensor *t)
-{
-    return (unsigned)t->rank <= KILN_MAX_RANK && (unsigned)t->type <= KILN_BOOL && is_at_home(call, t);
-}
-
-static_assert(CALL_TENSORS < 64, "a bit for each");
-static_assert(3 + CALL_SYMBOLS + CALL_TENSORS * (2 + 2 * KILN_MAX_RANK) <= KNOWN_KEY_WORDS, "any table has a key");
-
-static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int n)
-{
-    int64_t *at = key->words;
-    *at++ = (int64_t)(uintptr_t)call->name;
-    *at++ = call->table.n_symbols;
-    for (int i = 0; i < call->table.n_symbols; i++) *at++ = call->table.symbols[i].value;
-    key->is_none = false;
-    uint64_t there = 0;
-    for (int i = 0; i < n && !key->is_none; i++) {
-        const kiln_tensor *const t = wants[i].tensor;
-        key->is_none = t ? !has_key(call, t) : !is_optional(&wants[i]);
-        if (!t || key->is_none) continue; // nothing follows from what an absent one would have been
-        there |= UINT64_C(1) << i;
-        *at++ = want_word(call, &wants[i]);
-        *at++ = (int64_t)(uintptr_t)wants[i].shape;
-        for (int d = 0; d < t->rank; d++) *at++ = t->shape[d];
-        for (int d = 0; t->has_strides && d < t->rank; d++) *at++ = t->strides[d];
-    }
-    *at++ = (int64_t)there;
-    key->n = (int)(at - key->words);
-}
-
 static void note_tensors(Call *call, const Want *wants, int n)
 {
     for (int i = 0; i < n; i++) {
         const kiln_tensor *const t = wants[i].tensor;
-        uintptr_t begin = 0, end = 0;
         int dim;
         int64_t stride;
         call->table.tensors[i].strided = NULL;
@@ -410,45 +370,7 @@ static void note_tensors(Call *call, const Want *wants, int n)
             call->table.tensors[i].is_unaligned |= tensor_check_rows(t, false, &dim) != ROWS_FIT;
         }
         if (call->table.tensors[i].is_unaligned) call->table.tensors[i].strided = wants[i].shape;
-        call->table.tensors[i].is_empty = !tensor_range(t, &begin, &end);
-        call->table.tensors[i].alignment = alignment_of(call, &wants[i]);
-        call->table.tensors[i].low = (intptr_t)(begin - (uintptr_t)t->data);
-        call->table.tensors[i].high = (intptr_t)(end - (uintptr_t)t->data);
     }
-}
-
-// The addresses of a table that is known: there, aligned, and nothing written within the bounds of anything else. What is
-// not so is looked at as if it were new.
-static bool addresses_fit(const CallTable *table, const Want *wants, int n, const void *memory, size_t bytes)
-{
-    uintptr_t begin[CALL_TENSORS + 1], end[CALL_TENSORS + 1];
-    int written[CALL_TENSORS + 1], n_written = 0, m = 0;
-    if ((bytes && !memory) || (uintptr_t)memory % MEMORY_ALIGNMENT != 0) return false;
-    for (int i = 0; i < n; i++) {
-        if (!wants[i].tensor || table->tensors[i].is_empty) continue;
-        const uintptr_t at = (uintptr_t)wants[i].tensor->data;
-        if (!at || (at & ((uintptr_t)table->tensors[i].alignment - 1)) != 0) return false;
-        begin[m] = at + (uintptr_t)table->tensors[i].low, end[m] = at + (uintptr_t)table->tensors[i].high;
-        if (is_written(&wants[i])) written[n_written++] = m;
-        m++;
-    }
-    if (memory) {
-        begin[m] = (uintptr_t)memory, end[m] = begin[m] + bytes;
-        written[n_written++] = m++;
-    }
-    for (int k = 0; k < n_written; k++)
-        for (int i = written[k], j = 0; j < m; j++)
-            if (begin[i] < end[j] && begin[j] < end[i] && i != j) return false;
-    return true;
-}
-
-static bool is_known(Call *call, const KnownKey *key, const Want *wants, int n, const void *memory, size_t bytes)
-{
-    const int n_bound = call->table.n_symbols;
-    if (!known_find(&call->ops->known, key, &call->table, sizeof call->table)) return false;
-    if (call->sizing || addresses_fit(&call->table, wants, n, memory, bytes)) return true;
-    call->table.n_symbols = n_bound; // which the key has, so that they are the same
-    return false;
 }
 
 static kiln_status check_table(Call *call, const Want *wants, int n, const char *memory_name, const void *memory,
@@ -463,11 +385,6 @@ static kiln_status check_table(Call *call, const Want *wants, int n, const char 
     return status;
 }
 
-static size_t bytes_of(const CallTable *table)
-{
-    return offsetof(CallTable, symbols) + sizeof *table->symbols * (size_t)table->n_symbols;
-}
-
 // A copy of tensor i, which kernels take in its place.
 static kiln_tensor *copy_tensor(Call *call, int i)
 {
@@ -476,16 +393,146 @@ static kiln_tensor *copy_tensor(Call *call, int i)
     return &call->copies[i];
 }
 
+// ---- calls that run again
+
+// All of a call but addresses, and those.
+typedef struct CallKey {
+    KnownKey key;
+    int n_tensors;
+    const kiln_tensor *tensors[PLACES_MOST];
+    bool has_memory;
+    const void *memory;
+    size_t memory_bytes;
+} CallKey;
+
+enum { OTHER_WORDS = 128 }; // at most, of a call: those of all its fields that are no tensors
+
+// Where its words end; NULL: the call has no key.
+static int64_t *add_tensor(CallKey *k, const Call *call, const kiln_tensor *t, int64_t *to)
+{
+    if ((unsigned)t->rank > KILN_MAX_RANK || (unsigned)t->type > KILN_BOOL || !is_at_home(call, t) ||
+        k->n_tensors + 2 > PLACES_MOST || to - k->key.words > KNOWN_KEY_WORDS - OTHER_WORDS - 1 - 2 * KILN_MAX_RANK)
+        return NULL;
+    *to++ = (int64_t)(1 | (uint64_t)t->has_strides << 1 | (uint64_t)((uintptr_t)t->data % ALIGNMENT != 0) << 2 |
+                      (uint64_t)t->rank << 8 | (uint64_t)t->type << 16);
+    for (int d = 0; d < t->rank; d++) *to++ = t->shape[d];
+    for (int d = 0; t->has_strides && d < t->rank; d++) *to++ = t->strides[d];
+    k->tensors[k->n_tensors++] = t;
+    return to;
+}
+
+static int64_t *add_fields(CallKey *k, const Call *call, const Form *form, const char *from, int64_t *to);
+
+// What a pointer that is not NULL leads to.
+static int64_t *add_pointer(CallKey *k, const Call *call, const FormField *field, const char *pointer, int64_t *to)
+{
+    if (field->kind == FORM_TENSOR) return add_tensor(k, call, (const kiln_tensor *)pointer, to);
+    *to++ = 1;
+    if (field->kind == FORM_STRUCT) return add_fields(k, call, field->of, pointer, to);
+    memcpy(to, pointer, (size_t)field->bytes);
+    return to + field->bytes / 8;
+}
+
+static int64_t *add_fields(CallKey *k, const Call *call, const Form *form, const char *from, int64_t *to)
+{
+    const FormField *const end = form->fields + form->n;
+    for (const FormField *field = form->fields; field < end; field++) {
+        const char *const at = from + field->offset, *pointer;
+        switch (field->kind) {
+        case FORM_BYTE: *to++ = *(const unsigned char *)at; continue;
+        case FORM_INT: *to++ = *(const int *)at; continue;
+        case FORM_WORD: *to++ = *(const int64_t *)at; continue;
+        case FORM_MEMORY:
+            k->has_memory = true;
+            k->memory = *(void *const *)at;
+            k->memory_bytes = *(const size_t *)(from + field[1].offset);
+            continue;
+        case FORM_TENSOR:
+        case FORM_WORDS:
+        case FORM_STRUCT: break;
+        }
+        if (!(pointer = *(const char *const *)at)) *to++ = 0;
+        else if (!(to = add_pointer(k, call, field, pointer, to))) return NULL;
+    }
+    return to;
+}
+
+// False: the call has no key.
+static bool make_key(CallKey *k, const Call *call)
+{
+    k->n_tensors = 0;
+    k->has_memory = k->key.is_none = false;
+    k->key.words[0] = (int64_t)(uintptr_t)call->name;
+    const int64_t *const end = add_fields(k, call, call->form, call->given, k->key.words + 1);
+    k->key.n = end ? (int)(end - k->key.words) : 0;
+    return end != NULL;
+}
+
+static bool run_again(const Call *call, const CallKey *k, const Prepared *p, kiln_stream *stream, kiln_status *status)
+{
+    uintptr_t at[PLACES_MOST];
+    if (stream && stream->device != call->ops->device) return false;
+    for (int i = 0; i < k->n_tensors; i++) at[i] = (uintptr_t)k->tensors[i]->data;
+    if (k->has_memory) at[k->n_tensors] = (uintptr_t)k->memory;
+    if (!prepared_run(p, stream, at, status)) return false;
+    if (*status) call_named(call, *status);
+    return true;
+}
+
+bool call_again(Call *call, kiln_stream *stream, kiln_status *status)
+{
+    CallKey k;
+    if (*status) return true;
+    if (!make_key(&k, call)) return false;
+    Prepared *const p = known_call(&call->ops->known, &k.key);
+    if (p && call->sizing) *call->bytes = prepared_bytes(p);
+    const bool done = p && (call->sizing || run_again(call, &k, p, stream, status));
+    prepared_end_use(p);
+    call->is_new = !done;
+    return done;
+}
+
+// What tables demand of places, beside what launches do: that what is written is apart from everything else.
+static void record_table(Call *call, const Want *wants, int n)
+{
+    CallKey k;
+    Recording *const r = call->record = &call->recorded;
+    recording_begin(r);
+    if (!make_key(&k, call)) r->failed = true;
+    for (int i = 0; i < k.n_tensors && !r->failed; i++) recording_give(r, k.tensors[i]);
+    if (k.has_memory) recording_give_workspace(r, k.memory, k.memory_bytes);
+    for (int i = 0; i < n && !r->failed; i++)
+        if (wants[i].tensor)
+            recording_demand(r, wants[i].tensor, alignment_of(call, &wants[i]), is_written(&wants[i]), true);
+}
+
+static void keep(const Call *call, const Recording *r)
+{
+    CallKey k;
+    if (make_key(&k, call)) known_keep_call(&call->ops->known, &k.key, prepared_of(r));
+}
+
+void call_done(const Call *call)
+{
+    if (call->record && !call->record->failed) keep(call, call->record);
+}
+
+__attribute__((noinline)) void call_sized(const Call *call, size_t bytes)
+{
+    Recording r;
+    if (!call->sizing || !call->is_new) return;
+    recording_begin(&r);
+    r.bytes = bytes;
+    keep(call, &r);
+}
+
+// ---- the table
+
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
 {
-    KnownKey key;
-    kiln_status status = KILN_OK;
     assert(n <= CALL_TENSORS && "as many as fit");
-    key_of_table(&key, call, wants, n);
-    if (!is_known(call, &key, wants, n, memory, bytes)) {
-        status = check_table(call, wants, n, memory_name, memory, bytes);
-        if (!status) known_keep(&call->ops->known, &key, &call->table, bytes_of(&call->table));
-    }
+    const kiln_status status = check_table(call, wants, n, memory_name, memory, bytes);
+    if (!status && call->is_new && !call->sizing) record_table(call, wants, n);
     call->n_tensors = n;
     for (int i = 0; i < n; i++) call->tensors[i] = wants[i].tensor;
     return status;
@@ -582,9 +629,9 @@ static kiln_status find_kernel(const Call *call, int n, const char *file, const 
     va_copy(again, args);
     key_of_kernel(&key, call, n, name, format, again);
     va_end(again);
-    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
+    if ((*kernel = known_kernel(&call->ops->known, &key)) != NULL) return KILN_OK;
     const kiln_status status = build_kernel(call, n, file, name, kernel, format, args);
-    if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
+    if (!status) known_keep_kernel(&call->ops->known, &key, *kernel);
     return status;
 }
 
@@ -651,15 +698,15 @@ kiln_status call_taking_kernel(const Call *call, const char *file, const char *n
                              : !lies_apart(call, &taken[i])                      ? 1
                              : call->table.tensors[taken[i].tensor].is_unaligned ? 2
                                                                                  : 3);
-    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
+    if ((*kernel = known_kernel(&call->ops->known, &key)) != NULL) return KILN_OK;
     va_start(args, format);
     const kiln_status status = build_taking_kernel(call, file, name, taken, n, kernel, format, args);
     va_end(args);
-    if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
+    if (!status) known_keep_kernel(&call->ops->known, &key, *kernel);
     return status;
 }
 
-kiln_status call_size(Call *call, size_t *bytes)
+static kiln_status size_of_kernel(Call *call, size_t *bytes)
 {
     if (prepared_size_of_shapes(call->kernel, call->args, call->n_args, bytes)) return KILN_OK;
     // A tensor that only has its shape gets an address of its own, so that it overlaps no other.
@@ -671,6 +718,13 @@ kiln_status call_size(Call *call, size_t *bytes)
     return call_named(call, kiln_workspace_size(call->kernel, call->args, call->n_args, bytes));
 }
 
+kiln_status call_size(Call *call, size_t *bytes)
+{
+    const kiln_status status = size_of_kernel(call, bytes);
+    if (!status) call_sized(call, *bytes);
+    return status;
+}
+
 kiln_status call_room(Call *call, size_t workspace_bytes)
 {
     size_t needed;
@@ -680,15 +734,24 @@ kiln_status call_room(Call *call, size_t workspace_bytes)
     return status;
 }
 
+static kiln_status launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
+                          void *workspace, size_t bytes)
+{
+    Recording *const r = call->record;
+    return call_named(call, r && !r->failed ? launch_recorded(kernel, stream, args, n, workspace, bytes, r)
+                                            : kiln_launch_with(kernel, stream, args, n, workspace, bytes));
+}
+
 kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes)
 {
-    return call_named(call,
-                      kiln_launch_with(call->kernel, stream, call->args, call->n_args, workspace, workspace_bytes));
+    const kiln_status status = launch(call, stream, call->kernel, call->args, call->n_args, workspace, workspace_bytes);
+    if (!status) call_done(call);
+    return status;
 }
 
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n)
 {
-    return call_named(call, kiln_launch_with(kernel, stream, args, n, NULL, 0));
+    return launch(call, stream, kernel, args, n, NULL, 0);
 }
 
 kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest)

@@ -11,8 +11,10 @@
 #include "kiln/ops/ops.h"
 
 #include "base/status.h"
+#include "ops/form.h"
 #include "ops/known.h"
 #include "runtime/build.h"
+#include "runtime/prepared.h"
 
 #include <assert.h>
 #include <string.h>
@@ -33,7 +35,7 @@ struct kiln_ops {
     struct OpsProgram *programs; // by file; only what builds has them
     void (*free_programs)(kiln_ops *ops);
     struct OpsKernel *kernels; // by file, name and bindings
-    Known known;               // tables of tensors that were checked, kernels by what their bindings are made from
+    Known known;               // calls that run again, kernels by what their bindings are made from
 };
 
 // The text of "mla/decode.tile" in the library; NULL: there is none (kernel_texts.c, made by embed.sh).
@@ -85,23 +87,25 @@ typedef struct CallSymbol {
     const char *from;
 } CallSymbol;
 
-// What stays the same while types, shapes and strides do.
+// What is found out of the tensors.
 typedef struct CallTable {
     struct {
-        const char *strided;         // the shape in the table of one whose rows do lie apart; else NULL
-        bool is_empty, is_unaligned; // strided, but not by multiples of 16 bytes
-        int alignment;
-        intptr_t low, high; // the bytes it reaches
+        const char *strided; // the shape in the table of one whose rows do lie apart; else NULL
+        bool is_unaligned;   // strided, but not by multiples of 16 bytes
     } tensors[CALL_TENSORS];
     int n_symbols;
-    CallSymbol symbols[CALL_SYMBOLS]; // at the end: what is kept of a table ends with the last
+    CallSymbol symbols[CALL_SYMBOLS];
 } CallTable;
 
 // It is not cleared: call_begin sets what is read before it is written.
 typedef struct Call {
     kiln_ops *ops;
-    const char *name; // of the public function
-    bool sizing;      // that is so: tensors need no data
+    const char *name;  // of the public function
+    bool sizing;       // that is so: tensors need no data
+    const void *given; // arguments, of this form
+    const Form *form;
+    bool is_new;   // it did not run again, and is kept when it has run
+    size_t *bytes; // of a size function
     CallTable table;
     int n_tensors;
     const kiln_tensor *tensors[CALL_TENSORS]; // in the table's order; NULL: absent
@@ -114,14 +118,21 @@ typedef struct Call {
     int n_own;
     kiln_kernel *kernel;
     kiln_arg args[CALL_ARGS];
-    int n_args; // of its launch
+    int n_args;         // of its launch
+    Recording *record;  // of its launches, as soon as its tensors are checked; NULL: none is made
+    Recording recorded; // that
 } Call;
 
-// Handle and arguments are there, a struct of `known` bytes whose first field, struct_size, says its size; 0: one of fixed size.
-kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known);
+// Handle and arguments are there, a struct of this form whose first field, struct_size, says its size; NULL: one of fixed size.
+kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, const Form *form);
 // The same for a size function, which gives 0 bytes where it fails. Its messages name the call that the arguments are for.
-kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, const Form *form,
                               size_t *bytes);
+// A call that has begun and agrees with an earlier one in all but addresses runs again, or gives the size again: true, it is done,
+// as one that has failed is. Otherwise it is kept by call_run, call_done or call_size. Its launches follow from its arguments alone, and it leaves nothing
+// else behind.
+bool call_again(Call *call, kiln_stream *stream, kiln_status *status);
+void call_done(const Call *call); // its last launch was queued by call_launch
 // The first eight characters of a name: of one that is written out a constant, which is looked for without its text.
 static inline uint64_t name_word(const char *name, int length)
 {
@@ -213,6 +224,7 @@ static inline void call_add(Call *call, kiln_arg arg)
     call->args[call->n_args++] = arg;
 }
 kiln_status call_size(Call *call, size_t *bytes);
+void call_sized(const Call *call, size_t bytes); // of a size function whose bytes are not its kernel's
 // That the workspace is large enough, where something else is launched before the kernel that would say so.
 kiln_status call_room(Call *call, size_t workspace_bytes);
 kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes);

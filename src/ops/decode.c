@@ -460,17 +460,22 @@ kiln_status kiln_masked_decode_workspace_size(kiln_ops *ops, const kiln_masked_d
 {
     Decoding step;
     Checked checked;
-    kiln_status status = call_begin_sizing(&step.call, "kiln_masked_decode_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = check(&step, a, &checked);
-    if (!status) *bytes = make_scratch(&step.call, step.split.tiles, NULL).bytes;
-    return status;
+    kiln_status status = call_begin_sizing(&step.call, "kiln_masked_decode_workspace_size", ops, a,
+                                           FORM(kiln_masked_decode_args), bytes);
+    if (call_again(&step.call, NULL, &status)) return status;
+    status = check(&step, a, &checked);
+    if (status) return status;
+    *bytes = make_scratch(&step.call, step.split.tiles, NULL).bytes;
+    call_sized(&step.call, *bytes);
+    return KILN_OK;
 }
 
 kiln_status kiln_masked_decode(kiln_ops *ops, kiln_stream *stream, const kiln_masked_decode_args *a)
 {
     Decoding step;
-    kiln_status status = call_begin(&step.call, "kiln_masked_decode", ops, a, sizeof *a);
-    if (!status) status = prepare(&step, a);
+    kiln_status status = call_begin(&step.call, "kiln_masked_decode", ops, a, FORM(kiln_masked_decode_args));
+    if (call_again(&step.call, stream, &status)) return status;
+    status = prepare(&step, a);
     if (!status && a->workspace_bytes < step.scratch.bytes)
         status = call_fail(&step.call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given",
                            step.scratch.bytes, a->workspace_bytes);

@@ -51,8 +51,8 @@ kiln_status indexer_keys(const Call *call, const double *given, double *scale)
 kiln_status kiln_indexer_logits(kiln_ops *ops, kiln_stream *stream, const kiln_indexer_logits_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_indexer_logits", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_indexer_logits", ops, a, FORM(kiln_indexer_logits_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,          "q",        a->q,        1 << KILN_E4M3, "Q[S][HI][DI]" },
@@ -76,8 +76,8 @@ kiln_status kiln_indexer_logits(kiln_ops *ops, kiln_stream *stream, const kiln_i
 kiln_status kiln_indexer_scores(kiln_ops *ops, kiln_stream *stream, const kiln_indexer_scores_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_indexer_scores", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_indexer_scores", ops, a, FORM(kiln_indexer_scores_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,  "q",        a->q,        1 << KILN_E4M3, "Q[B][S][HI][DI]" },
@@ -100,8 +100,8 @@ kiln_status kiln_indexer_scores(kiln_ops *ops, kiln_stream *stream, const kiln_i
 kiln_status kiln_clean_logits(kiln_ops *ops, kiln_stream *stream, const kiln_clean_logits_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_clean_logits", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_clean_logits", ops, a, FORM(kiln_clean_logits_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { OUT, "logits", a->logits, 1 << KILN_F32, "L[S][SKV]" },
                            { IN_OPTIONAL, "starts", a->starts, 1 << KILN_I32, "KS[S]" },
                            { IN_OPTIONAL, "ends", a->ends, 1 << KILN_I32, "KE[S]" } };
@@ -123,8 +123,8 @@ const char *indexer_selection(const Call *call, int64_t rows)
 kiln_status kiln_topk_select(kiln_ops *ops, kiln_stream *stream, const kiln_topk_select_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_topk_select", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_topk_select", ops, a, FORM(kiln_topk_select_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "logits", a->logits, 1 << KILN_F32, "X[S][SKV]" },
                            { IN_OPTIONAL, "starts", a->starts, 1 << KILN_I32, "START[S]" },
                            { IN_OPTIONAL, "ends", a->ends, 1 << KILN_I32, "END[S]" },
@@ -272,17 +272,22 @@ static kiln_status run_rows(const Indexed *x, kiln_stream *stream, void *workspa
 kiln_status kiln_indexed_attention_workspace_size(kiln_ops *ops, const kiln_indexed_attention_args *a, size_t *bytes)
 {
     Indexed x;
-    kiln_status status = call_begin_sizing(&x.call, "kiln_indexed_attention_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare(&x, a);
-    if (!status) *bytes = x.bytes;
-    return status;
+    kiln_status status = call_begin_sizing(&x.call, "kiln_indexed_attention_workspace_size", ops, a,
+                                           FORM(kiln_indexed_attention_args), bytes);
+    if (call_again(&x.call, NULL, &status)) return status;
+    status = prepare(&x, a);
+    if (status) return status;
+    *bytes = x.bytes;
+    call_sized(&x.call, *bytes);
+    return KILN_OK;
 }
 
 kiln_status kiln_indexed_attention(kiln_ops *ops, kiln_stream *stream, const kiln_indexed_attention_args *a)
 {
     Indexed x;
-    kiln_status status = call_begin(&x.call, "kiln_indexed_attention", ops, a, sizeof *a);
-    if (!status) status = prepare(&x, a);
+    kiln_status status = call_begin(&x.call, "kiln_indexed_attention", ops, a, FORM(kiln_indexed_attention_args));
+    if (call_again(&x.call, stream, &status)) return status;
+    status = prepare(&x, a);
     if (!status && a->workspace_bytes < x.bytes)
         status = call_fail(&x.call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given", x.bytes,
                            a->workspace_bytes);
@@ -290,5 +295,6 @@ kiln_status kiln_indexed_attention(kiln_ops *ops, kiln_stream *stream, const kil
     const int64_t S = call_extent(&x.call, "S");
     for (int64_t first = 0; !status && first < S; first += x.rows)
         status = run_rows(&x, stream, a->workspace, first, S - first < x.rows ? S - first : x.rows);
+    if (!status) call_done(&x.call);
     return status;
 }

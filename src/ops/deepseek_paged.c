@@ -170,8 +170,8 @@ static kiln_status find_kernels(Paged *x, const kiln_indexed_attention_paged_arg
             (int)call_extent(call, "HI"), (int)call_extent(call, "DI"), (int)call_extent(call, "page size"),
             (int)x->group, instances < ops_processors(call->ops) ? STEPS_FEW : STEPS, padded ? ", L=strided" : "");
     if (!status)
-        status = call_taking_kernel(call, "topk/select.tile", "topk_select", NULL, 0, &x->select, "K=%d, START=none%s%s",
-                                    (int)x->topk, padded ? ", X=strided" : "",
+        status = call_taking_kernel(call, "topk/select.tile", "topk_select", NULL, 0, &x->select,
+                                    "K=%d, START=none%s%s", (int)x->topk, padded ? ", X=strided" : "",
                                     indexer_selection(call, x->at_once * x->group));
     if (!status)
         status = call_taking_kernel(call, file, "index_places", batch, a->indices ? 4 : 3, &x->places, "BQ=%d",
@@ -256,11 +256,14 @@ kiln_status kiln_indexed_attention_paged_workspace_size(kiln_ops *ops, const kil
                                                         size_t *bytes)
 {
     Paged x;
-    kiln_status status =
-        call_begin_sizing(&x.call, "kiln_indexed_attention_paged_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare(&x, a);
-    if (!status) *bytes = x.bytes;
-    return status;
+    kiln_status status = call_begin_sizing(&x.call, "kiln_indexed_attention_paged_workspace_size", ops, a,
+                                           FORM(kiln_indexed_attention_paged_args), bytes);
+    if (call_again(&x.call, NULL, &status)) return status;
+    status = prepare(&x, a);
+    if (status) return status;
+    *bytes = x.bytes;
+    call_sized(&x.call, *bytes);
+    return KILN_OK;
 }
 
 static kiln_status run(const Paged *x, kiln_stream *stream, char *workspace)
@@ -298,13 +301,17 @@ static kiln_status run(const Paged *x, kiln_stream *stream, char *workspace)
 kiln_status kiln_indexed_attention_paged(kiln_ops *ops, kiln_stream *stream, const kiln_indexed_attention_paged_args *a)
 {
     Paged x;
-    kiln_status status = call_begin(&x.call, "kiln_indexed_attention_paged", ops, a, sizeof *a);
-    if (!status) status = prepare(&x, a);
+    kiln_status status =
+        call_begin(&x.call, "kiln_indexed_attention_paged", ops, a, FORM(kiln_indexed_attention_paged_args));
+    if (call_again(&x.call, stream, &status)) return status;
+    status = prepare(&x, a);
     if (!status && a->workspace_bytes < x.bytes)
         status = call_fail(&x.call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given", x.bytes,
                            a->workspace_bytes);
     if (status || call_extent(&x.call, "TQ") == 0) return status;
-    return run(&x, stream, a->workspace);
+    status = run(&x, stream, a->workspace);
+    if (!status) call_done(&x.call);
+    return status;
 }
 
 // ---- new keys
@@ -312,8 +319,8 @@ kiln_status kiln_indexed_attention_paged(kiln_ops *ops, kiln_stream *stream, con
 kiln_status kiln_index_append(kiln_ops *ops, kiln_stream *stream, const kiln_index_append_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_index_append", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_index_append", ops, a, FORM(kiln_index_append_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,  "keys",         a->keys,         TYPES_16,       "X[N][DI]" },

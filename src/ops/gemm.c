@@ -167,15 +167,17 @@ static kiln_status prepare(Call *call, const kiln_gemm_args *g)
 kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gemm_workspace_size", ops, args, sizeof *args, bytes);
-    if (!status) status = prepare(&call, args);
+    kiln_status status = call_begin_sizing(&call, "kiln_gemm_workspace_size", ops, args, FORM(kiln_gemm_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare(&call, args);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gemm_args *args)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gemm", ops, args, sizeof *args);
-    if (!status) status = prepare(&call, args);
+    kiln_status status = call_begin(&call, "kiln_gemm", ops, args, FORM(kiln_gemm_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare(&call, args);
     return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
 }

@@ -132,8 +132,8 @@ static void flatten(Call *call, int i)
 kiln_status kiln_sparse24_pack(kiln_ops *ops, kiln_stream *stream, const kiln_sparse24_pack_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_sparse24_pack", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_sparse24_pack", ops, a, FORM(kiln_sparse24_pack_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,           "weights", call_with_batch(&call, a->weights, 3), TYPES_SPARSE,  "[Z][R][K]" },

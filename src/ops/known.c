@@ -5,21 +5,29 @@
 
 #include "base/fork.h"
 #include "base/memory.h"
+#include "runtime/prepared.h"
 
 #include <string.h>
 
 typedef struct KnownEntry {
     uint64_t hash;
+    Prepared *call; // or
+    void *kernel;
     int n;
-    size_t bytes;
-    int64_t words[];
-} KnownEntry; // the key, then the value
+    int64_t words[]; // of the key
+} KnownEntry;
+
+static void free_entry(KnownEntry *e)
+{
+    if (e) prepared_end_use(e->call);
+    memory_free(e);
+}
 
 void known_open(Known *known) { pthread_mutex_init(&known->lock, NULL); }
 
 void known_close(Known *known)
 {
-    for (int i = 0; i < KNOWN_PLACES; i++) memory_free(known->entries[i]);
+    for (int i = 0; i < KNOWN_PLACES; i++) free_entry(known->entries[i]);
     pthread_mutex_destroy(&known->lock);
 }
 
@@ -61,25 +69,47 @@ static KnownEntry **place_of(Known *known, uint64_t hash, int probe)
     return &known->entries[(hash + (uint64_t)probe) % KNOWN_PLACES];
 }
 
-static bool is_of(const KnownEntry *e, uint64_t hash, const KnownKey *key)
+static bool has_key(const KnownEntry *e, const KnownKey *key)
 {
-    return e && e->hash == hash && e->n == key->n && memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
+    return e->n == key->n && memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
 }
 
-bool known_find(Known *known, const KnownKey *key, void *value, size_t most)
+static bool is_of(const KnownEntry *e, uint64_t hash, const KnownKey *key)
 {
-    bool found = false;
-    if (key->is_none) return false;
+    return e && e->hash == hash && has_key(e, key);
+}
+
+// Where what was found last by a key with the same first word, a name, is noted: mostly it is what is asked for again.
+static KnownEntry **recent_of(Known *known, const int64_t *words)
+{
+    return &known->recent[(uint64_t)words[0] * UINT64_C(0x9E3779B97F4A7C15) >> 58];
+}
+
+static const KnownEntry *find_entry(Known *known, const KnownKey *key)
+{
+    KnownEntry **const recent = recent_of(known, key->words);
+    if (*recent && has_key(*recent, key)) return *recent;
     const uint64_t hash = hash_of(key);
-    if (!fork_try_lock(&known->lock)) return false;
-    for (int i = 0; i < PROBES && !found; i++) {
-        const KnownEntry *const e = *place_of(known, hash, i);
-        found = is_of(e, hash, key) && e->bytes <= most;
-        if (found) memcpy(value, e->words + e->n, e->bytes);
+    for (int i = 0; i < PROBES; i++) {
+        KnownEntry *const e = *place_of(known, hash, i);
+        if (is_of(e, hash, key)) return *recent = e;
     }
+    return NULL;
+}
+
+static void *find(Known *known, const KnownKey *key, bool is_call)
+{
+    void *found = NULL;
+    if (key->is_none || !fork_try_lock(&known->lock)) return NULL;
+    const KnownEntry *const e = find_entry(known, key);
+    if (e) found = is_call ? (void *)e->call : e->kernel;
+    if (found && is_call) prepared_use(e->call);
     pthread_mutex_unlock(&known->lock);
     return found;
 }
+
+Prepared *known_call(Known *known, const KnownKey *key) { return find(known, key, true); }
+void *known_kernel(Known *known, const KnownKey *key) { return find(known, key, false); }
 
 // In the place of what is known by the same key, in a free one, or in another's.
 static KnownEntry *exchange(Known *known, const KnownKey *key, KnownEntry *made)
@@ -92,21 +122,31 @@ static KnownEntry *exchange(Known *known, const KnownKey *key, KnownEntry *made)
     if (!at) at = place_of(known, made->hash, (int)(made->hash >> 32 & (PROBES - 1)));
     KnownEntry *const old = *at;
     *at = made;
+    if (old && *recent_of(known, old->words) == old) *recent_of(known, old->words) = NULL;
     return old;
 }
 
-void known_keep(Known *known, const KnownKey *key, const void *value, size_t bytes)
+static void keep(Known *known, const KnownKey *key, Prepared *call, void *kernel)
 {
     const size_t key_bytes = sizeof(int64_t) * (size_t)key->n;
-    KnownEntry *const e = key->is_none ? NULL : memory_alloc(sizeof *e + key_bytes + bytes);
-    if (!e) return;
-    e->hash = hash_of(key), e->n = key->n, e->bytes = bytes;
+    KnownEntry *const e = key->is_none ? NULL : memory_alloc(sizeof *e + key_bytes);
+    if (!e) {
+        prepared_end_use(call);
+        return;
+    }
+    *e = (KnownEntry){ .hash = hash_of(key), .call = call, .kernel = kernel, .n = key->n };
     memcpy(e->words, key->words, key_bytes);
-    memcpy(e->words + e->n, value, bytes);
     KnownEntry *old = e; // freed where it finds no place
     if (fork_try_lock(&known->lock)) {
         old = exchange(known, key, e);
         pthread_mutex_unlock(&known->lock);
     }
-    memory_free(old);
+    free_entry(old);
 }
+
+void known_keep_call(Known *known, const KnownKey *key, Prepared *call)
+{
+    if (call) keep(known, key, call, NULL);
+}
+
+void known_keep_kernel(Known *known, const KnownKey *key, void *kernel) { keep(known, key, NULL, kernel); }

@@ -146,7 +146,7 @@ static kiln_status begin_with_shape(Call *call, const char *name, kiln_ops *ops,
                                     size_t *bytes, kiln_mla_shape *shape)
 {
     const kiln_mla_shape none = { 0 };
-    const kiln_status status = call_begin_sizing(call, name, ops, given ? given : &none, 0, bytes);
+    const kiln_status status = call_begin_sizing(call, name, ops, given ? given : &none, NULL, bytes);
     call->sizing = false;
     if (!status && !given) return call_fail(call, KILN_BAD_ARGUMENT, "'shape' is null");
     return status ? status : check_shape(call, given, shape);
@@ -221,7 +221,7 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     Call call;
     kiln_mla_shape shape = { 0 };
     kiln_kernel *kernel;
-    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, a, sizeof *a);
+    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, a, FORM(kiln_mla_plan_args));
     if (!status && (!plan || !a->shape))
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'%s' is null", plan ? "shape" : "plan");
     if (!status) status = check_shape(&call, a->shape, &shape);
@@ -384,8 +384,10 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
 {
     Call call;
     Looks looks;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_dense(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, FORM(kiln_mla_decode_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_dense(&call, a);
     if (!status && ops_look_at_values(ops)) status = find_looks(&call, &looks); // the call finds them built
     return status ? status : call_size(&call, bytes);
 }
@@ -393,8 +395,9 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
 kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a, sizeof *a);
-    if (!status) status = prepare_dense(&call, a);
+    kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a, FORM(kiln_mla_decode_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_dense(&call, a);
     if (!status && ops_look_at_values(ops)) status = look(&call, stream, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
@@ -507,8 +510,10 @@ kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_
 {
     Call call;
     kiln_kernel *covers;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_sparse(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a,
+                                           FORM(kiln_mla_decode_sparse_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_sparse(&call, a);
     if (!status && ops_look_at_values(ops)) status = find_sparse_look(&call, &covers); // the call finds it built
     return status ? status : call_size(&call, bytes);
 }
@@ -516,8 +521,9 @@ kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_
 kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_sparse_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a, sizeof *a);
-    if (!status) status = prepare_sparse(&call, a);
+    kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a, FORM(kiln_mla_decode_sparse_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_sparse(&call, a);
     if (!status && ops_look_at_values(ops)) status = look_sparse(&call, stream, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
@@ -528,8 +534,8 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
 {
     Call call;
     double scale;
-    kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a, FORM(kiln_mla_prefill_sparse_args));
+    if (call_again(&call, stream, &status)) return status;
     const kiln_tensor *const kv = call_without_key_head(&call, a->kv, 2);
     const kiln_tensor *const indices = call_without_key_head(&call, a->indices, 2);
     // clang-format off

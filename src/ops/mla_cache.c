@@ -17,8 +17,8 @@ static kiln_status check_page(const Call *call, int64_t size, const char *what)
 kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_slots_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a, FORM(kiln_mla_slots_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,  "table",   a->table,   1 << KILN_I32, "TABLE[batch][pages per request]" },
@@ -37,8 +37,8 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
 kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_append", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_mla_append", ops, a, FORM(kiln_mla_append_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,          "keys",  a->keys,  TYPES_16,      "K[N][key_heads][576]" },
@@ -74,8 +74,8 @@ static kiln_status check_scales(const Call *call, const kiln_mla_quantize_args *
 kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a, FORM(kiln_mla_quantize_args));
+    if (call_again(&call, stream, &status)) return status;
     const kiln_tensor *const keys = call_without_key_head(&call, a->keys, 2);
     int64_t size;
     LatentCache cache;
@@ -106,8 +106,8 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
 kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a, FORM(kiln_mla_dequantize_args));
+    if (call_again(&call, stream, &status)) return status;
     const kiln_tensor *const keys = call_without_key_head(&call, a->keys, 2);
     int64_t size;
     LatentCache cache;

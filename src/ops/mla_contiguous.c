@@ -86,16 +86,18 @@ kiln_status kiln_mla_decode_contiguous_workspace_size(kiln_ops *ops, const kiln_
                                                       size_t *bytes)
 {
     Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_mla_decode_contiguous_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_contiguous_workspace_size", ops, a,
+                                           FORM(kiln_mla_decode_contiguous_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_mla_decode_contiguous(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_contiguous_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode_contiguous", ops, a, sizeof *a);
-    if (!status) status = prepare(&call, a);
+    kiln_status status = call_begin(&call, "kiln_mla_decode_contiguous", ops, a, FORM(kiln_mla_decode_contiguous_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

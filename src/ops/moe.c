@@ -97,8 +97,8 @@ kiln_status kiln_moe_route(kiln_ops *ops, kiln_stream *stream, const kiln_moe_ro
 {
     Call call;
     Routing r;
-    kiln_status status = call_begin(&call, "kiln_moe_route", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_moe_route", ops, a, FORM(kiln_moe_route_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "[M][E]" },
                            { IN_OPTIONAL, "correction", a->correction, 1 << KILN_F32, "[E]" },
                            { OUT, "experts", a->experts, 1 << KILN_I32, "[M][K]" },
@@ -157,8 +157,9 @@ kiln_status kiln_moe_permute(kiln_ops *ops, kiln_stream *stream, const kiln_moe_
     static const Taken gathered[] = { { 1, "X" }, { 2, "TOKEN" }, { 5, "Y" } };
     Call call;
     kiln_kernel *sort, *gather = NULL;
-    kiln_status status = call_begin(&call, "kiln_moe_permute", ops, a, sizeof *a);
-    if (!status) status = check_permute(&call, a);
+    kiln_status status = call_begin(&call, "kiln_moe_permute", ops, a, FORM(kiln_moe_permute_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_permute(&call, a);
     if (status) return status;
     status = call_taking_kernel(&call, "moe/permute.tile", "moe_sort", sorted, COUNT(sorted), &sort,
                                 "E=%d, PAD=%d, W=%d, TILE=none", (int)call_extent(&call, "E"),
@@ -171,14 +172,16 @@ kiln_status kiln_moe_permute(kiln_ops *ops, kiln_stream *stream, const kiln_moe_
                                call_tensor(&call, 4), KILN_NONE };
     const kiln_arg rows[] = { call_tensor(&call, 1), call_tensor(&call, 2), call_tensor(&call, 5) };
     if (!status) status = call_launch(&call, stream, sort, pairs, COUNT(pairs));
-    return status || !gather ? status : call_launch(&call, stream, gather, rows, COUNT(rows));
+    if (!status && gather) status = call_launch(&call, stream, gather, rows, COUNT(rows));
+    if (!status) call_done(&call);
+    return status;
 }
 
 kiln_status kiln_moe_unpermute(kiln_ops *ops, kiln_stream *stream, const kiln_moe_unpermute_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_moe_unpermute", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_moe_unpermute", ops, a, FORM(kiln_moe_unpermute_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,          "rows",     a->rows,     TYPES_FLOAT,   "Y[R][N]" },
@@ -329,8 +332,10 @@ static kiln_status look_at_offsets(const Call *call, kiln_stream *stream, int i,
 kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_gemm_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_grouped_gemm_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_grouped(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_grouped_gemm_workspace_size", ops, a, FORM(kiln_grouped_gemm_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_grouped(&call, a);
     if (!status) status = look_at_offsets(&call, NULL, places_of(a).offsets, 0);
     return status ? status : call_size(&call, bytes);
 }
@@ -338,8 +343,9 @@ kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_g
 kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_gemm", ops, a, sizeof *a);
-    if (!status) status = prepare_grouped(&call, a);
+    kiln_status status = call_begin(&call, "kiln_grouped_gemm", ops, a, FORM(kiln_grouped_gemm_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_grouped(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status) status = look_at_offsets(&call, stream, places_of(a).offsets, call.tensors[0]->shape[0]);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
@@ -422,8 +428,10 @@ static kiln_status prepare_mxfp4(Call *call, const kiln_grouped_mxfp4_args *a)
 kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln_grouped_mxfp4_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_grouped_mxfp4_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_mxfp4(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_grouped_mxfp4_workspace_size", ops, a, FORM(kiln_grouped_mxfp4_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_mxfp4(&call, a);
     if (!status) status = look_at_offsets(&call, NULL, MXFP4_OFFSETS, 0);
     return status ? status : call_size(&call, bytes);
 }
@@ -431,8 +439,9 @@ kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln_grouped_
 kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_mxfp4_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_mxfp4", ops, a, sizeof *a);
-    if (!status) status = prepare_mxfp4(&call, a);
+    kiln_status status = call_begin(&call, "kiln_grouped_mxfp4", ops, a, FORM(kiln_grouped_mxfp4_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_mxfp4(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status) status = look_at_offsets(&call, stream, MXFP4_OFFSETS, call_extent(&call, "R"));
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
@@ -443,8 +452,8 @@ kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_gr
 kiln_status kiln_grouped_gemm_weights(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_weights_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_gemm_weights", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_grouped_gemm_weights", ops, a, FORM(kiln_grouped_gemm_weights_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "a", a->a, TYPES_16, "A[R][K]" },
                            { IN, "dc", a->dc, 0, "DC[R][N]" },
                            { IN, "offsets", a->offsets, 1 << KILN_I32, "[E + 1]" },
@@ -726,15 +735,17 @@ static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
 kiln_status kiln_moe_workspace_size(kiln_ops *ops, const kiln_moe_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_moe_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_layer(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_moe_workspace_size", ops, a, FORM(kiln_moe_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_layer(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_moe(kiln_ops *ops, kiln_stream *stream, const kiln_moe_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_moe", ops, a, sizeof *a);
-    if (!status) status = prepare_layer(&call, a);
+    kiln_status status = call_begin(&call, "kiln_moe", ops, a, FORM(kiln_moe_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_layer(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

@@ -76,8 +76,9 @@ static int width_of(int64_t n)
 static kiln_status norm(const char *name, kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *a, bool center)
 {
     Call call;
-    kiln_status status = call_begin(&call, name, ops, a, sizeof *a);
-    if (!status) status = check_norm(&call, a);
+    kiln_status status = call_begin(&call, name, ops, a, FORM(kiln_norm_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_norm(&call, a);
     if (!status)
         status = call_kernel(&call, "norm/fused.tile", "norm", "T=%s, TY=%s, CENTER=%s, WIDTH=%d%s%s%s%s%s",
                              kiln_type_name(a->x->type), kiln_type_name(a->out->type), yes(center),
@@ -127,8 +128,8 @@ static kiln_status check_gated(const Call *call, const kiln_tensor *x, double ep
 kiln_status kiln_gated_norm(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gated_norm", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_gated_norm", ops, a, FORM(kiln_gated_norm_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][G][N]" },
                            { IN_OPTIONAL, "z", a->z, 0, "Z[M][G][N]" },
                            { IN_OPTIONAL, "weight", rows_of_weight(&call, a->weight), 0, weight_shape(a->weight) },
@@ -177,16 +178,19 @@ kiln_status kiln_gated_norm_backward_workspace_size(kiln_ops *ops, const kiln_ga
                                                     size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gated_norm_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_gated_backward(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_gated_norm_backward_workspace_size", ops, a,
+                                           FORM(kiln_gated_norm_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_gated_backward(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_gated_norm_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gated_norm_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_gated_backward(&call, a);
+    kiln_status status = call_begin(&call, "kiln_gated_norm_backward", ops, a, FORM(kiln_gated_norm_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_gated_backward(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -205,8 +209,9 @@ kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln
 {
     Call call;
     Rotary r;
-    kiln_status status = call_begin(&call, "kiln_rotary_embedding", ops, a, sizeof *a);
-    if (!status) status = check_rotary(&call, a, &r);
+    kiln_status status = call_begin(&call, "kiln_rotary_embedding", ops, a, FORM(kiln_rotary_embedding_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_rotary(&call, a, &r);
     if (!status)
         status = call_kernel(&call, "nn/rotary.tile", "rotary", "T=%s, D=%d, SIZE=%d, OFFSET=%d, STYLE=%d, BACK=%s",
                              kiln_type_name(a->x->type), (int)call_extent(&call, "D"), (int)r.size, (int)r.offset,
@@ -238,8 +243,8 @@ static void take_as_one_row(Call *call, int n)
 kiln_status kiln_activate(kiln_ops *ops, kiln_stream *stream, const kiln_activate_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_activate", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_activate", ops, a, FORM(kiln_activate_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "gate", a->gate, TYPES_FLOAT, "G[M][N]" },
                            { IN_OPTIONAL, "up", a->up, 0, "U[M][N]" },
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
@@ -255,8 +260,8 @@ kiln_status kiln_activate(kiln_ops *ops, kiln_stream *stream, const kiln_activat
 kiln_status kiln_activate_backward(kiln_ops *ops, kiln_stream *stream, const kiln_activate_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_activate_backward", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_activate_backward", ops, a, FORM(kiln_activate_backward_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "gate", a->gate, TYPES_FLOAT, "G[M][N]" },
                            { IN_OPTIONAL, "up", a->up, 0, "U[M][N]" },
                            { IN, "dout", a->dout, 0, "DY[M][N]" },
@@ -287,8 +292,8 @@ static int softmax_columns(const Call *call, kiln_type type)
 kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_softmax", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_softmax", ops, a, FORM(kiln_softmax_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" }, { OUT, "out", a->out, TYPES_FLOAT, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "N", "x");
@@ -301,8 +306,8 @@ kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_
 kiln_status kiln_cross_entropy(kiln_ops *ops, kiln_stream *stream, const kiln_cross_entropy_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_cross_entropy", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_cross_entropy", ops, a, FORM(kiln_cross_entropy_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
                            { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
                            { OUT, "loss", a->loss, 1 << KILN_F32, "[M]" },
@@ -317,8 +322,9 @@ kiln_status kiln_cross_entropy(kiln_ops *ops, kiln_stream *stream, const kiln_cr
 kiln_status kiln_cross_entropy_backward(kiln_ops *ops, kiln_stream *stream, const kiln_cross_entropy_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_cross_entropy_backward", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status =
+        call_begin(&call, "kiln_cross_entropy_backward", ops, a, FORM(kiln_cross_entropy_backward_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
                            { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
                            { IN, "lse", a->lse, 1 << KILN_F32, "[M]" },
@@ -335,8 +341,8 @@ kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedd
 {
     Call call;
     double scale;
-    kiln_status status = call_begin(&call, "kiln_embedding", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_embedding", ops, a, FORM(kiln_embedding_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "table", a->table, TYPES_FLOAT, "TABLE[V][N]" },
                            { IN, "tokens", a->tokens, 1 << KILN_I32, "TOKEN[M]" },
                            { OUT, "out", a->out, 0, "Y[M][N]" } };
@@ -351,8 +357,8 @@ kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedd
 kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_argmax", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_argmax", ops, a, FORM(kiln_argmax_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
                            { OUT, "index", a->index, 1 << KILN_I32, "INDEX[M]" } };
     status = check_all(&call, wants, COUNT(wants));
@@ -366,8 +372,8 @@ kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_ar
 kiln_status kiln_cast_fp8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_fp8_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_cast_fp8", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_cast_fp8", ops, a, FORM(kiln_cast_fp8_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
                            { OUT, "out", a->out, 1 << KILN_E4M3, "Y[M][N]" },
                            { OUT, "scales", a->scales, 1 << KILN_F32, a->group ? "[M][groups]" : "[M]" } };
@@ -392,8 +398,8 @@ kiln_status kiln_cast_fp8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_fp
 kiln_status kiln_hadamard(kiln_ops *ops, kiln_stream *stream, const kiln_hadamard_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_hadamard", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_hadamard", ops, a, FORM(kiln_hadamard_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "[M][N]" }, { OUT, "out", a->out, 0, "[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (status) return status;
@@ -470,8 +476,8 @@ kiln_status kiln_conv2d(kiln_ops *ops, kiln_stream *stream, const kiln_conv2d_ar
 {
     Call call;
     Window w;
-    kiln_status status = call_begin(&call, "kiln_conv2d", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_conv2d", ops, a, FORM(kiln_conv2d_args));
+    if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[N][H][W][C]" },
                            { IN, "filter", a->filter, 0, "Wt[KH][KW][C][F]" },
                            { OUT, "out", a->out, 0, "Y[N][OH][OW][F]" } };

@@ -245,8 +245,10 @@ kiln_status kiln_nsa_forward_workspace_size(kiln_ops *ops, const kiln_nsa_args *
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_forward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_whole(&call, a, &s);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_nsa_forward_workspace_size", ops, a, FORM(kiln_nsa_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_whole(&call, a, &s);
     return status ? status : size(&call, WHOLE_OFFSETS, &s, bytes);
 }
 
@@ -254,8 +256,9 @@ kiln_status kiln_nsa_forward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_forward", ops, a, sizeof *a);
-    if (!status) status = prepare_whole(&call, a, &s);
+    kiln_status status = call_begin(&call, "kiln_nsa_forward", ops, a, FORM(kiln_nsa_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_whole(&call, a, &s);
     return status ? status : run(&call, stream, WHOLE_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
@@ -304,8 +307,10 @@ kiln_status kiln_nsa_choose_workspace_size(kiln_ops *ops, const kiln_nsa_choose_
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_choose_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_choose(&call, a, &s);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_nsa_choose_workspace_size", ops, a, FORM(kiln_nsa_choose_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_choose(&call, a, &s);
     return status ? status : size(&call, CHOOSE_OFFSETS, &s, bytes);
 }
 
@@ -313,8 +318,9 @@ kiln_status kiln_nsa_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_c
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_choose", ops, a, sizeof *a);
-    if (!status) status = prepare_choose(&call, a, &s);
+    kiln_status status = call_begin(&call, "kiln_nsa_choose", ops, a, FORM(kiln_nsa_choose_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_choose(&call, a, &s);
     return status ? status : run(&call, stream, CHOOSE_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
@@ -375,9 +381,10 @@ kiln_status kiln_nsa_compressed_backward_workspace_size(kiln_ops *ops, const kil
 {
     Call call;
     Shape s;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_nsa_compressed_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_compressed(&call, a, &s);
+    kiln_status status = call_begin_sizing(&call, "kiln_nsa_compressed_backward_workspace_size", ops, a,
+                                           FORM(kiln_nsa_compressed_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_compressed(&call, a, &s);
     return status ? status : size(&call, COMPRESSED_OFFSETS, &s, bytes);
 }
 
@@ -385,8 +392,10 @@ kiln_status kiln_nsa_compressed_backward(kiln_ops *ops, kiln_stream *stream, con
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_compressed_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_compressed(&call, a, &s);
+    kiln_status status =
+        call_begin(&call, "kiln_nsa_compressed_backward", ops, a, FORM(kiln_nsa_compressed_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_compressed(&call, a, &s);
     return status ? status : run(&call, stream, COMPRESSED_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
@@ -428,8 +437,10 @@ kiln_status kiln_nsa_selected_forward_workspace_size(kiln_ops *ops, const kiln_n
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_selected_forward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_selected(&call, a, &s);
+    kiln_status status = call_begin_sizing(&call, "kiln_nsa_selected_forward_workspace_size", ops, a,
+                                           FORM(kiln_nsa_selected_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_selected(&call, a, &s);
     return status ? status : size(&call, SELECTED_OFFSETS, &s, bytes);
 }
 
@@ -437,8 +448,9 @@ kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *stream, const 
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_selected_forward", ops, a, sizeof *a);
-    if (!status) status = prepare_selected(&call, a, &s);
+    kiln_status status = call_begin(&call, "kiln_nsa_selected_forward", ops, a, FORM(kiln_nsa_selected_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_selected(&call, a, &s);
     return status ? status : run(&call, stream, SELECTED_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
@@ -494,9 +506,10 @@ kiln_status kiln_nsa_selected_backward_workspace_size(kiln_ops *ops, const kiln_
 {
     Call call;
     Shape s;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_nsa_selected_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_backward(&call, a, &s);
+    kiln_status status = call_begin_sizing(&call, "kiln_nsa_selected_backward_workspace_size", ops, a,
+                                           FORM(kiln_nsa_selected_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_backward(&call, a, &s);
     return status ? status : size(&call, BACKWARD_OFFSETS, &s, bytes);
 }
 
@@ -504,8 +517,9 @@ kiln_status kiln_nsa_selected_backward(kiln_ops *ops, kiln_stream *stream, const
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_selected_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_backward(&call, a, &s);
+    kiln_status status = call_begin(&call, "kiln_nsa_selected_backward", ops, a, FORM(kiln_nsa_selected_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_backward(&call, a, &s);
     return status ? status : run(&call, stream, BACKWARD_OFFSETS, &s, a->workspace, a->workspace_bytes);
 }
 
@@ -532,8 +546,8 @@ static kiln_status check_head_size(const Call *call, const char *letter)
 kiln_status kiln_nsa_combine(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_combine_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_nsa_combine", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_nsa_combine", ops, a, FORM(kiln_nsa_combine_args));
+    if (call_again(&call, stream, &status)) return status;
     const unsigned branch = a->compressed ? type_of(a->compressed) : TYPES_16, gate = type_of(a->g_selected);
     // clang-format off
     const Want wants[] = {
@@ -591,8 +605,9 @@ static kiln_status check_combine_backward(Call *call, const kiln_nsa_combine_bac
 kiln_status kiln_nsa_combine_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_combine_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_nsa_combine_backward", ops, a, sizeof *a);
-    if (!status) status = check_combine_backward(&call, a);
+    kiln_status status = call_begin(&call, "kiln_nsa_combine_backward", ops, a, FORM(kiln_nsa_combine_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_combine_backward(&call, a);
     if (!status)
         status = call_kernel(&call, "nsa/combine.tile", "nsa_combine_backward", "T=%s, TG=%s, DV=%d%s%s%s%s%s%s%s%s",
                              name_of(a->dout), name_of(a->g_selected), size_of(&call, "DV"), LACKS(a->compressed, "Oc"),
@@ -647,16 +662,19 @@ static kiln_status prepare_decode(Call *call, const kiln_nsa_decode_args *a)
 kiln_status kiln_nsa_decode_workspace_size(kiln_ops *ops, const kiln_nsa_decode_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_decode_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_decode(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_nsa_decode_workspace_size", ops, a, FORM(kiln_nsa_decode_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_decode(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_nsa_decode(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_nsa_decode", ops, a, sizeof *a);
-    if (!status) status = prepare_decode(&call, a);
+    kiln_status status = call_begin(&call, "kiln_nsa_decode", ops, a, FORM(kiln_nsa_decode_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_decode(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -664,8 +682,8 @@ kiln_status kiln_nsa_decode_pool(kiln_ops *ops, kiln_stream *stream, const kiln_
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_decode_pool", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_nsa_decode_pool", ops, a, FORM(kiln_nsa_decode_pool_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,          "x",       a->x,       TYPES_16,      "X[B][M][HKV][D]" },
@@ -714,8 +732,9 @@ kiln_status kiln_nsa_decode_choose(kiln_ops *ops, kiln_stream *stream, const kil
 {
     Call call;
     Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_decode_choose", ops, a, sizeof *a);
-    if (!status) status = check_decode_choose(&call, a, &s);
+    kiln_status status = call_begin(&call, "kiln_nsa_decode_choose", ops, a, FORM(kiln_nsa_decode_choose_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_decode_choose(&call, a, &s);
     if (status) return status;
     int64_t local = a->local_blocks;
     status = check_forced(&call, a->initial_blocks, &local, call_extent(&call, "S"));

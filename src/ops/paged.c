@@ -271,7 +271,7 @@ kiln_status kiln_paged_plan_size(kiln_ops *ops, const kiln_paged_plan_args *a, s
     Call call;
     Plan plan;
     Planners kernels;
-    kiln_status status = call_begin_sizing(&call, "kiln_paged_plan_size", ops, a, sizeof *a, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_paged_plan_size", ops, a, FORM(kiln_paged_plan_args), bytes);
     if (!status) status = describe_plan(&call, a, &plan);
     if (!status) status = find_planners(&call, &plan, &kernels);
     if (!status) status = call_check_offsets(&call, NULL, 1, plan.rows, plan.most); // the call finds it built
@@ -284,7 +284,7 @@ kiln_status kiln_paged_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_
     Call call;
     Plan plan;
     Planners kernels;
-    kiln_status status = call_begin(&call, "kiln_paged_plan_make", ops, a, sizeof *a);
+    kiln_status status = call_begin(&call, "kiln_paged_plan_make", ops, a, FORM(kiln_paged_plan_args));
     if (!status && (!to || !a->memory))
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'%s' is null", to ? "memory" : "plan");
     if (!status) status = describe_plan(&call, a, &plan);
@@ -455,8 +455,10 @@ kiln_status kiln_paged_attention_workspace_size(kiln_ops *ops, const kiln_paged_
 {
     Call call;
     Looks looks;
-    kiln_status status = call_begin_sizing(&call, "kiln_paged_attention_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_attention(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_paged_attention_workspace_size", ops, a, FORM(kiln_paged_attention_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_attention(&call, a);
     if (!status && ops_look_at_values(ops))
         status = find_looks(&call, a->q_offsets, &looks); // the call finds them built
     return status ? status : call_size(&call, bytes);
@@ -465,8 +467,9 @@ kiln_status kiln_paged_attention_workspace_size(kiln_ops *ops, const kiln_paged_
 kiln_status kiln_paged_attention(kiln_ops *ops, kiln_stream *stream, const kiln_paged_attention_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_paged_attention", ops, a, sizeof *a);
-    if (!status) status = prepare_attention(&call, a);
+    kiln_status status = call_begin(&call, "kiln_paged_attention", ops, a, FORM(kiln_paged_attention_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_attention(&call, a);
     if (!status && ops_look_at_values(ops)) status = look(&call, stream, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
@@ -476,8 +479,8 @@ kiln_status kiln_paged_attention(kiln_ops *ops, kiln_stream *stream, const kiln_
 kiln_status kiln_paged_slots(kiln_ops *ops, kiln_stream *stream, const kiln_paged_slots_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_paged_slots", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_paged_slots", ops, a, FORM(kiln_paged_slots_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,           "table",     a->table,     1 << KILN_I32, "TABLE[B][pages per request]" },
@@ -530,8 +533,9 @@ kiln_status kiln_paged_append(kiln_ops *ops, kiln_stream *stream, const kiln_pag
 {
     Call call;
     Rotary r;
-    kiln_status status = call_begin(&call, "kiln_paged_append", ops, a, sizeof *a);
-    if (!status) status = check_append(&call, a, &r);
+    kiln_status status = call_begin(&call, "kiln_paged_append", ops, a, FORM(kiln_paged_append_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_append(&call, a, &r);
     if (!status)
         status =
             call_kernel(&call, "attention/paged_cache.tile", "paged_append",

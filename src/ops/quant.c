@@ -414,8 +414,10 @@ kiln_status kiln_quantised_gemm_workspace_size(kiln_ops *ops, const kiln_quantis
 {
     Call call;
     const Format *f;
-    kiln_status status = call_begin_sizing(&call, "kiln_quantised_gemm_workspace_size", ops, args, sizeof *args, bytes);
-    if (!status) status = check(&call, args, &f);
+    kiln_status status = call_begin_sizing(&call, "kiln_quantised_gemm_workspace_size", ops, args,
+                                           FORM(kiln_quantised_gemm_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = check(&call, args, &f);
     if (!status) status = choose(&call, f, args);
     return status ? status : call_size(&call, bytes);
 }
@@ -424,8 +426,9 @@ kiln_status kiln_quantised_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_q
 {
     Call call;
     const Format *f;
-    kiln_status status = call_begin(&call, "kiln_quantised_gemm", ops, args, sizeof *args);
-    if (!status) status = check(&call, args, &f);
+    kiln_status status = call_begin(&call, "kiln_quantised_gemm", ops, args, FORM(kiln_quantised_gemm_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check(&call, args, &f);
     if (!status) status = choose(&call, f, args);
     return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
 }
@@ -617,8 +620,11 @@ kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant
     Call call;
     const Format *f;
     PackSource source;
-    kiln_status status = call_begin(&call, "kiln_quant_pack", ops, args, sizeof *args);
-    if (!status) status = check_format(&call, (int)args->format, args->group, &f);
+    kiln_status status = call_begin(&call, "kiln_quant_pack", ops, args, FORM(kiln_quant_pack_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_format(&call, (int)args->format, args->group, &f);
     if (!status) status = check_pack(&call, f, args, &source);
-    return status ? status : pack(&call, stream, f, &source, args);
+    if (!status) status = pack(&call, stream, f, &source, args);
+    if (!status) call_done(&call);
+    return status;
 }

@@ -55,16 +55,19 @@ static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
 kiln_status kiln_gdn_forward_workspace_size(kiln_ops *ops, const kiln_gdn_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gdn_forward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_gdn(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_gdn_forward_workspace_size", ops, a, FORM(kiln_gdn_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_gdn(&call, a);
     return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
 }
 
 kiln_status kiln_gdn_forward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_forward", ops, a, sizeof *a);
-    if (!status) status = prepare_gdn(&call, a);
+    kiln_status status = call_begin(&call, "kiln_gdn_forward", ops, a, FORM(kiln_gdn_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_gdn(&call, a);
     return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
@@ -116,17 +119,19 @@ kiln_status kiln_linear_attention_forward_workspace_size(kiln_ops *ops, const ki
                                                          size_t *bytes)
 {
     Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_linear_attention_forward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_linear(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_linear_attention_forward_workspace_size", ops, a,
+                                           FORM(kiln_linear_attention_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_linear(&call, a);
     return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
 }
 
 kiln_status kiln_linear_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_linear_attention_forward", ops, a, sizeof *a);
-    if (!status) status = prepare_linear(&call, a);
+    kiln_status status = call_begin(&call, "kiln_linear_attention_forward", ops, a, FORM(kiln_linear_attention_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_linear(&call, a);
     return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
@@ -199,15 +204,16 @@ static kiln_status step_by_channel(Call *call, kiln_stream *stream, const kiln_g
 kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_step_args *a)
 {
     Call call;
-    const kiln_status status = call_begin(&call, "kiln_gdn_step", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_gdn_step", ops, a, FORM(kiln_gdn_step_args));
+    if (call_again(&call, stream, &status)) return status;
     return is_by_channel(a->gates) ? step_by_channel(&call, stream, a) : step(&call, stream, a, NULL, true);
 }
 
 kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *a)
 {
     Call call;
-    const kiln_status status = call_begin(&call, "kiln_linear_attention_step", ops, a, sizeof *a);
+    kiln_status status = call_begin(&call, "kiln_linear_attention_step", ops, a, FORM(kiln_linear_attention_step_args));
+    if (call_again(&call, stream, &status)) return status;
     return status ? status
                   : step(&call, stream,
                          &(kiln_gdn_step_args){ .q = a->q,
@@ -266,16 +272,19 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
 kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_mamba2_forward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_mamba2(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_mamba2_forward_workspace_size", ops, a, FORM(kiln_mamba2_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_mamba2(&call, a);
     return status ? status : size_whole(&call, MAMBA2_OFFSETS, bytes);
 }
 
 kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mamba2_forward", ops, a, sizeof *a);
-    if (!status) status = prepare_mamba2(&call, a);
+    kiln_status status = call_begin(&call, "kiln_mamba2_forward", ops, a, FORM(kiln_mamba2_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_mamba2(&call, a);
     return status ? status : run_whole(&call, stream, MAMBA2_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
@@ -308,8 +317,9 @@ static kiln_status check_mamba2_step(Call *call, const kiln_mamba2_step_args *a)
 kiln_status kiln_mamba2_step(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_step_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mamba2_step", ops, a, sizeof *a);
-    if (!status) status = check_mamba2_step(&call, a);
+    kiln_status status = call_begin(&call, "kiln_mamba2_step", ops, a, FORM(kiln_mamba2_step_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_mamba2_step(&call, a);
     if (!status)
         status = call_kernel(
             &call, "linear/mamba2.tile", "mamba2_step", "T=%s, TS=%s, P=%d, N=%d, G=%d, R=%d, SOFTPLUS=%s%s%s%s%s%s",
@@ -343,8 +353,8 @@ static kiln_status check_conv(Call *call, const kiln_causal_conv_args *a, const 
 kiln_status kiln_causal_conv(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_causal_conv", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_causal_conv", ops, a, FORM(kiln_causal_conv_args));
+    if (call_again(&call, stream, &status)) return status;
     const States states = states_of(a->x, a->initial_states, a->final_states);
     status = check_conv(&call, a, &states);
     if (!status)
@@ -359,8 +369,8 @@ kiln_status kiln_causal_conv(kiln_ops *ops, kiln_stream *stream, const kiln_caus
 kiln_status kiln_causal_conv_step(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_step_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_causal_conv_step", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_causal_conv_step", ops, a, FORM(kiln_causal_conv_step_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,          "x",      a->x,      TYPES_FLOAT,       "X[B][R][D]" },

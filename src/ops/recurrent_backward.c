@@ -68,9 +68,10 @@ kiln_status kiln_linear_attention_backward_workspace_size(kiln_ops *ops, const k
                                                           size_t *bytes)
 {
     Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_linear_attention_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_linear(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_linear_attention_backward_workspace_size", ops, a,
+                                           FORM(kiln_linear_attention_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_linear(&call, a);
     return status ? status : size_whole(&call, LINEAR_OFFSETS, bytes);
 }
 
@@ -78,8 +79,10 @@ kiln_status kiln_linear_attention_backward(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_linear_attention_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_linear_attention_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_linear(&call, a);
+    kiln_status status =
+        call_begin(&call, "kiln_linear_attention_backward", ops, a, FORM(kiln_linear_attention_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_linear(&call, a);
     return status ? status : run_whole(&call, stream, LINEAR_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
@@ -143,15 +146,18 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a
 kiln_status kiln_mamba2_backward_workspace_size(kiln_ops *ops, const kiln_mamba2_backward_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_mamba2_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_mamba2(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_mamba2_backward_workspace_size", ops, a, FORM(kiln_mamba2_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_mamba2(&call, a);
     return status ? status : size_whole(&call, MAMBA2_OFFSETS, bytes);
 }
 
 kiln_status kiln_mamba2_backward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mamba2_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_mamba2(&call, a);
+    kiln_status status = call_begin(&call, "kiln_mamba2_backward", ops, a, FORM(kiln_mamba2_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_mamba2(&call, a);
     return status ? status : run_whole(&call, stream, MAMBA2_OFFSETS, a->workspace, a->workspace_bytes);
 }

@@ -54,16 +54,19 @@ static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args
 kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_gdn_backward_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gdn_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_gdn_backward(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_gdn_backward_workspace_size", ops, a, FORM(kiln_gdn_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_gdn_backward(&call, a);
     return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
 }
 
 kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_gdn_backward(&call, a);
+    kiln_status status = call_begin(&call, "kiln_gdn_backward", ops, a, FORM(kiln_gdn_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_gdn_backward(&call, a);
     return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
 }
 
@@ -107,15 +110,18 @@ kiln_status kiln_causal_conv_backward_workspace_size(kiln_ops *ops, const kiln_c
                                                      size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_causal_conv_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_conv_backward(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_causal_conv_backward_workspace_size", ops, a,
+                                           FORM(kiln_causal_conv_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_conv_backward(&call, a);
     return status ? status : size_whole(&call, CONV_OFFSETS, bytes);
 }
 
 kiln_status kiln_causal_conv_backward(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_causal_conv_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_conv_backward(&call, a);
+    kiln_status status = call_begin(&call, "kiln_causal_conv_backward", ops, a, FORM(kiln_causal_conv_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_conv_backward(&call, a);
     return status ? status : run_whole(&call, stream, CONV_OFFSETS, a->workspace, a->workspace_bytes);
 }

@@ -51,8 +51,9 @@ static kiln_status prepare_gates(Call *call, const kiln_gdn_gates_args *a)
 kiln_status kiln_gdn_gates(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_gates_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_gates", ops, a, sizeof *a);
-    if (!status) status = prepare_gates(&call, a);
+    kiln_status status = call_begin(&call, "kiln_gdn_gates", ops, a, FORM(kiln_gdn_gates_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_gates(&call, a);
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
@@ -88,15 +89,18 @@ static kiln_status prepare_gates_backward(Call *call, const kiln_gdn_gates_backw
 kiln_status kiln_gdn_gates_backward_workspace_size(kiln_ops *ops, const kiln_gdn_gates_backward_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gdn_gates_backward_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_gates_backward(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_gdn_gates_backward_workspace_size", ops, a,
+                                           FORM(kiln_gdn_gates_backward_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_gates_backward(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_gdn_gates_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_gates_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_gates_backward", ops, a, sizeof *a);
-    if (!status) status = prepare_gates_backward(&call, a);
+    kiln_status status = call_begin(&call, "kiln_gdn_gates_backward", ops, a, FORM(kiln_gdn_gates_backward_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_gates_backward(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

@@ -45,16 +45,18 @@ static kiln_status prepare_topk(Call *call, const kiln_topk_args *a)
 kiln_status kiln_topk_workspace_size(kiln_ops *ops, const kiln_topk_args *args, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_topk_workspace_size", ops, args, sizeof *args, bytes);
-    if (!status) status = prepare_topk(&call, args);
+    kiln_status status = call_begin_sizing(&call, "kiln_topk_workspace_size", ops, args, FORM(kiln_topk_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_topk(&call, args);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_topk(kiln_ops *ops, kiln_stream *stream, const kiln_topk_args *args)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_topk", ops, args, sizeof *args);
-    if (!status) status = prepare_topk(&call, args);
+    kiln_status status = call_begin(&call, "kiln_topk", ops, args, FORM(kiln_topk_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_topk(&call, args);
     return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
 }
 
@@ -63,8 +65,8 @@ kiln_status kiln_topk(kiln_ops *ops, kiln_stream *stream, const kiln_topk_args *
 kiln_status kiln_sample(kiln_ops *ops, kiln_stream *stream, const kiln_sample_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_sample", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_sample", ops, a, FORM(kiln_sample_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,           "logits",        a->logits,        TYPES_FLOAT,   "LOGIT[M][V]" },

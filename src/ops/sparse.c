@@ -164,8 +164,10 @@ kiln_status kiln_block_sparse_workspace_size(kiln_ops *ops, const kiln_block_spa
 {
     Call call;
     Prefill p;
-    kiln_status status = call_begin_sizing(&call, "kiln_block_sparse_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_prefill(&call, a, &p);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_block_sparse_workspace_size", ops, a, FORM(kiln_block_sparse_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_prefill(&call, a, &p);
     if (!status) status = call_check_offsets(&call, NULL, 6, 0, 0);
     return status ? status : call_size(&call, bytes);
 }
@@ -174,8 +176,9 @@ kiln_status kiln_block_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_blo
 {
     Call call;
     Prefill p;
-    kiln_status status = call_begin(&call, "kiln_block_sparse", ops, a, sizeof *a);
-    if (!status) status = prepare_prefill(&call, a, &p);
+    kiln_status status = call_begin(&call, "kiln_block_sparse", ops, a, FORM(kiln_block_sparse_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_prefill(&call, a, &p);
     if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
     if (!status) status = call_check_offsets(&call, stream, 6, call_extent(&call, "S"), a->max_queries);
     if (!status) status = call_check_offsets(&call, stream, 7, call_extent(&call, "SKV"), a->max_keys);
@@ -254,16 +257,19 @@ kiln_status kiln_block_sparse_decode_workspace_size(kiln_ops *ops, const kiln_bl
                                                     size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_block_sparse_decode_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_decode(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_block_sparse_decode_workspace_size", ops, a,
+                                           FORM(kiln_block_sparse_decode_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_decode(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_block_sparse_decode(kiln_ops *ops, kiln_stream *stream, const kiln_block_sparse_decode_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_block_sparse_decode", ops, a, sizeof *a);
-    if (!status) status = prepare_decode(&call, a);
+    kiln_status status = call_begin(&call, "kiln_block_sparse_decode", ops, a, FORM(kiln_block_sparse_decode_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_decode(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -273,8 +279,8 @@ kiln_status kiln_block_mask(kiln_ops *ops, kiln_stream *stream, const kiln_block
 {
     Call call;
     int query_block = 0, key_block = 0, width = 64;
-    kiln_status status = call_begin(&call, "kiln_block_mask", ops, a, sizeof *a);
-    if (status) return status;
+    kiln_status status = call_begin(&call, "kiln_block_mask", ops, a, FORM(kiln_block_mask_args));
+    if (call_again(&call, stream, &status)) return status;
     // clang-format off
     const Want wants[] = {
         { IN,  "scores", a->scores, 1 << KILN_F32, "SCORE[B][HM][query blocks][key blocks]" },
@@ -367,17 +373,20 @@ kiln_status kiln_vertical_slash_estimate_workspace_size(kiln_ops *ops, const kil
                                                         size_t *bytes)
 {
     Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_vertical_slash_estimate_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_estimate(&call, a);
+    kiln_status status = call_begin_sizing(&call, "kiln_vertical_slash_estimate_workspace_size", ops, a,
+                                           FORM(kiln_vertical_slash_estimate_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_estimate(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_vertical_slash_estimate(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_estimate_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_vertical_slash_estimate", ops, a, sizeof *a);
-    if (!status) status = prepare_estimate(&call, a);
+    kiln_status status =
+        call_begin(&call, "kiln_vertical_slash_estimate", ops, a, FORM(kiln_vertical_slash_estimate_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_estimate(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -417,15 +426,18 @@ static kiln_status prepare_vertical_slash(Call *call, const kiln_vertical_slash_
 kiln_status kiln_vertical_slash_workspace_size(kiln_ops *ops, const kiln_vertical_slash_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_vertical_slash_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare_vertical_slash(&call, a);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_vertical_slash_workspace_size", ops, a, FORM(kiln_vertical_slash_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_vertical_slash(&call, a);
     return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_vertical_slash(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_vertical_slash", ops, a, sizeof *a);
-    if (!status) status = prepare_vertical_slash(&call, a);
+    kiln_status status = call_begin(&call, "kiln_vertical_slash", ops, a, FORM(kiln_vertical_slash_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_vertical_slash(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

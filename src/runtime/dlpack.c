@@ -212,3 +212,38 @@ kiln_status kiln_tensor_to_dlpack_versioned(const kiln_tensor *tensor, uint64_t 
     *managed = &made->versioned;
     return KILN_OK;
 }
+
+// ---- objects of a framework
+
+// DLPackExchangeAPI up to what is used of it.
+typedef struct ExchangeApi {
+    uint32_t major, minor;
+    struct ExchangeApi *before;
+    void *allocate, *managed_from_object, *managed_to_object;
+    int (*tensor_from_object)(void *object, DLTensor *tensor); // borrowed: valid as long as the object
+} ExchangeApi;
+
+static int agree(const ExchangeApi *api, kiln_dlpack_place *place, void *object)
+{
+    DLTensor t;
+    int64_t is[COUNT(place->seen)];
+    if (api->tensor_from_object(object, &t)) return -1;
+    if (t.ndim < 0 || t.ndim > KILN_MAX_RANK || (t.ndim && !t.strides)) return 0;
+    is[0] = (int64_t)t.device.device_type << 32 | (uint32_t)t.device.device_id;
+    is[1] = (int64_t)t.ndim << 32 | (int64_t)t.dtype.lanes << 16 | (int64_t)t.dtype.code << 8 | t.dtype.bits;
+    const size_t bytes = sizeof *is * (size_t)t.ndim;
+    if (bytes) memcpy(is + 2, t.shape, bytes), memcpy(is + 2 + t.ndim, t.strides, bytes);
+    if (!place->seen[1]) memcpy(place->seen, is, 2 * sizeof *is + 2 * bytes);
+    if (memcmp(place->seen, is, 2 * sizeof *is + 2 * bytes) != 0) return 0;
+    *place->address = t.data ? (char *)t.data + t.byte_offset : NULL;
+    return 1;
+}
+
+int kiln_dlpack_agree(const kiln_dlpack_places *p, void *objects)
+{
+    int result = 1;
+    void *(*item)(void *objects, intptr_t i);
+    memcpy(&item, &p->item, sizeof item);
+    for (int i = 0; i < p->n && result == 1; i++) result = agree(p->exchange_api, &p->places[i], item(objects, i));
+    return result;
+}

@@ -471,27 +471,56 @@ static kiln_status check_kernel_and_stream(const kiln_kernel *kernel, const kiln
     return KILN_OK;
 }
 
+// `runs`: the kernel, or one that is built for larger shapes.
+static kiln_status prepare(kiln_kernel *kernel, const kiln_arg *args, int n_args, Launch *launch, kiln_kernel **runs)
+{
+    *runs = kernel;
+    kiln_status status = launch_prepare(launch, kernel->plan, kernel->device, args, n_args);
+    if (status && launch->too_large && kernel->widen && !(status = kernel->widen(kernel, launch->too_large, runs)))
+        status = launch_prepare(launch, (*runs)->plan, (*runs)->device, args, n_args);
+    return status;
+}
+
+static kiln_status run_recorded(kiln_kernel *runs, kiln_stream *stream, const Launch *launch, void *workspace,
+                                size_t workspace_bytes, Recording *r)
+{
+    if (runs->steps) return runs->run_steps(runs, stream, launch, workspace, workspace_bytes, r);
+    if (!launch->instances) return KILN_OK;
+    recording_step(r, runs, launch);
+    return runs->device->kind->launch(runs, stream, launch);
+}
+
+kiln_status launch_recorded(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args, void *workspace,
+                            size_t workspace_bytes, Recording *r)
+{
+    Launch launch;
+    kiln_kernel *runs;
+    kiln_status status = check_kernel_and_stream(kernel, stream);
+    if (!status) status = prepare(kernel, args, n_args, &launch, &runs);
+    return status ? status : run_recorded(runs, stream, &launch, workspace, workspace_bytes, r);
+}
+
+__attribute__((noinline)) static kiln_status launch_first(kiln_kernel *kernel, kiln_stream *stream,
+                                                          const kiln_arg *args, int n_args, void *workspace,
+                                                          size_t workspace_bytes)
+{
+    Launch launch;
+    Recording r;
+    kiln_kernel *runs;
+    kiln_status status = prepare(kernel, args, n_args, &launch, &runs);
+    if (status) return status;
+    recording_of_args(&r, &launch, n_args);
+    status = run_recorded(runs, stream, &launch, workspace, workspace_bytes, &r);
+    if (!status) prepared_keep(kernel, &r, args, n_args, true);
+    return status;
+}
+
 kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
                              void *workspace, size_t workspace_bytes)
 {
-    kiln_kernel *runs = kernel; // it, or one that is built for larger shapes
-    Launch launch;
-    launch.too_large = 0;
     kiln_status status = check_kernel_and_stream(kernel, stream);
-    if (!status && prepared_launch(kernel, stream, args, n_args, workspace, workspace_bytes, &status)) return status;
-    if (!status) status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
-    if (status && kernel && launch.too_large && kernel->widen &&
-        !(status = kernel->widen(kernel, launch.too_large, &runs)))
-        status = launch_prepare(&launch, runs->plan, runs->device, args, n_args);
-    if (status) return status;
-    Kept *const kept = prepared_begin(&launch, n_args);
-    if (runs->steps) status = runs->run_steps(runs, stream, &launch, workspace, workspace_bytes, kept);
-    else if (launch.instances) {
-        prepared_step(kept, runs, &launch, NULL);
-        status = runs->device->kind->launch(runs, stream, &launch);
-    }
-    prepared_end(kernel, kept, !status, true);
-    return status;
+    if (status || prepared_launch(kernel, stream, args, n_args, workspace, workspace_bytes, &status)) return status;
+    return launch_first(kernel, stream, args, n_args, workspace, workspace_bytes);
 }
 
 kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args)

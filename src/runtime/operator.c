@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-enum { TEMP_ALIGNMENT = 256 };
+enum { TEMP_ALIGNMENT = WORKSPACE_ALIGNMENT };
 
 // ---- temporaries
 
@@ -38,6 +38,14 @@ static kiln_status place_temps(const Steps *steps, const Launch *launch, kiln_de
     return status;
 }
 
+static void keep_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t bytes, const Launch *launch)
+{
+    Recording r;
+    recording_of_args(&r, launch, n_args);
+    r.bytes = bytes;
+    prepared_keep(kernel, &r, args, n_args, false);
+}
+
 kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes)
 {
     Launch launch;
@@ -51,9 +59,7 @@ kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n
         return KILN_OK; // a kernel, which needs none; its launch builds it for these shapes
     if (status || !kernel->steps) return status;
     status = place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
-    Kept *const kept = prepared_begin(&launch, n_args);
-    prepared_temps(kept, temps, NULL, 0, *bytes);
-    prepared_end(kernel, kept, !status, false);
+    if (!status) keep_size(kernel, args, n_args, *bytes, &launch);
     return status;
 }
 
@@ -104,19 +110,9 @@ static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *ou
     return status;
 }
 
-// Which argument of the operator, or which temporary, each argument of a step is.
-static void find_sources(const Step *step, int n_outer, int *from)
-{
-    for (int i = 0; i < step->n_args; i++) {
-        const StepArg *const arg = &step->args[i];
-        from[i] = arg->none ? -1 : arg->param >= 0 ? arg->param : arg->temp >= 0 ? n_outer + arg->temp : -1;
-    }
-}
-
 static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace,
-                             size_t bytes, Kept *kept)
+                             size_t bytes, Recording *r)
 {
-    int from[PLAN_MAX_PARAMS];
     const Steps *const steps = kernel->steps;
     kiln_tensor temps[MAX_TEMPS];
     size_t needed;
@@ -129,7 +125,7 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
     if (!status && needed && (uintptr_t)workspace % TEMP_ALIGNMENT != 0)
         status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes",
                              kernel->plan->name, workspace, TEMP_ALIGNMENT);
-    prepared_temps(kept, temps, workspace, status ? 0 : steps->n_temps, needed);
+    if (!status) recording_need(r, workspace, needed);
     const bool prepared = !status; // what fails from here on is a step
     // What later steps refuse is found out before the first is started, and then the first is prepared last.
     Prepared step;
@@ -139,8 +135,7 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
         at = i;
         if (i > 0) status = prepare_step(kernel, i, launch, temps, &step);
         if (status || !step.kernel) continue;
-        find_sources(&steps->steps[i], launch->plan->n_params, from);
-        prepared_step(kept, step.kernel, &step.launch, from);
+        recording_step(r, step.kernel, &step.launch);
         status = step.kernel->device->kind->launch(step.kernel, stream, &step.launch);
     }
     if (status && prepared) status_prefix("%s, step %d", kernel->plan->name, at + 1);

@@ -17,7 +17,7 @@
 typedef struct Steps Steps; // of an operator (operator.c)
 typedef struct Wide Wide;   // builds for larger shapes (wide.c)
 typedef struct Launch Launch;
-struct Kept;
+struct Recording;
 typedef void KernelEntry(const void *words, int64_t first, int64_t last, void *scratch);
 
 // ---- threads (threads.c)
@@ -123,7 +123,7 @@ struct kiln_kernel {
     // Operators only, so that what merely launches need not link what builds.
     Steps *steps;
     kiln_status (*run_steps)(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace,
-                             size_t bytes, struct Kept *kept);
+                             size_t bytes, struct Recording *r);
     void (*free_steps)(Steps *steps);
     // CUDA kernels and operators that can be built again
     Wide *wide;

@@ -273,6 +273,49 @@ static void dlpack_offsets_and_what_it_cannot_carry(void **state)
     assert_int_equal(kiln_tensor_from_dlpack(&m, NULL), KILN_BAD_ARGUMENT);
 }
 
+// An object is a Managed, whose first fields are a DLTensor.
+static int tensor_of_object(void *object, void *tensor)
+{
+    if (!object) return -1;
+    memcpy(tensor, object, offsetof(Managed, context));
+    return 0;
+}
+static void *item_of(void *objects, intptr_t i) { return ((void **)objects)[i]; }
+
+static void dlpack_objects_agree(void **state)
+{
+    static char data[64];
+    int64_t shape[] = { 2, 2 }, strides[] = { 2, 1 }, other[] = { 4, 1 };
+    Managed a = {
+        .data = data, .device_type = 1, .ndim = 2, .code = 2, .bits = 32, .lanes = 1, .shape = shape, .strides = strides
+    };
+    Managed b = a;
+    const struct {
+        uint32_t version[2];
+        void *others[4];
+        int (*tensor)(void *, void *);
+    } api = { .version = { 1, 3 }, .tensor = tensor_of_object };
+    void *(*const item)(void *, intptr_t) = item_of;
+    void *at[2], *objects[] = { &a, &b };
+    kiln_dlpack_place places[] = { { .address = &at[0] }, { .address = &at[1] } };
+    kiln_dlpack_places all = { .exchange_api = &api, .places = places, .n = 2 };
+    memcpy(&all.item, &item, sizeof item);
+    b.byte_offset = 16;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 1);
+    assert_ptr_equal(at[0], data), assert_ptr_equal(at[1], data + 16);
+    b.data = data + 16;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 1);
+    assert_ptr_equal(at[1], data + 32);
+    b.strides = other;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    b.strides = strides, b.code = 0;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    b.code = 2, b.ndim = 9;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    objects[1] = NULL;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), -1);
+}
+
 // ---- elements
 
 static void small_floats_come_back_bit_for_bit(void **state)
@@ -424,6 +467,7 @@ int main(void)
         cmocka_unit_test(overlap_is_seen_and_interleaving_is_not),
         cmocka_unit_test(dlpack_there_and_back),
         cmocka_unit_test(dlpack_offsets_and_what_it_cannot_carry),
+        cmocka_unit_test(dlpack_objects_agree),
         cmocka_unit_test(small_floats_come_back_bit_for_bit),
         cmocka_unit_test(conversions_round_and_saturate),
         cmocka_unit_test(every_index_runs_once),

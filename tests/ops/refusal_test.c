@@ -537,7 +537,7 @@ static void spoil(kiln_tensor *t)
     case 0: t->shape[d] = value == INT64_C(1) << 40 ? t->shape[d] - 1 : value; break;
     case 1: t->rank = (int)integer(-2, KILN_MAX_RANK + 2); break;
     case 2: t->type = (kiln_type)integer(-1, KILN_BOOL + 2); break;
-    case 3: t->strides[d] = value, t->has_strides = true; break;
+    case 3: t->strides[d] = value == INT64_C(1) << 40 ? 1 : value, t->has_strides = true; break;
     case 4: t->data = integer(0, 1) || !t->data ? NULL : (char *)t->data + 2 * integer(0, 7) + 1; break;
     case 5: t->has_strides = true; break;
     case 6: t->rank--; break;

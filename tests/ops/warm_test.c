@@ -307,13 +307,80 @@ static void layers_with_a_state_are_quiet(void **state) { is_quiet_when_warm(cal
 static void indexed_attention_is_quiet(void **state) { is_quiet_when_warm(call_indexed); }
 static void latent_attention_is_quiet(void **state) { is_quiet_when_warm(call_latent); }
 
+// What a handle computes that has been told nothing before.
+static void as_another_handle_does(const kiln_attention_args *a, Array *out)
+{
+    kiln_ops *other;
+    double *const got = values(out);
+    assert_ok(kiln_ops_open(device, NULL, &other));
+    assert_ok(kiln_attention_forward(other, NULL, a));
+    kiln_ops_close(other);
+    array_fetch(out);
+    const double *const expected = values(out);
+    for (int64_t i = 0; i < count(out); i++) assert_true(got[i] == expected[i]);
+}
+
+static void computes_the_same(const kiln_attention_args *a, Array *out)
+{
+    assert_ok(kiln_attention_forward(ops, NULL, a));
+    array_fetch(out);
+    as_another_handle_does(a, out);
+}
+
+// The same shapes: one tensor for two, then two, then parts of one.
+static void only_addresses_differ(void **state)
+{
+    Array *const q = ARRAY(KILN_BF16, B, S, H, D), *const both = ARRAY(KILN_BF16, B, S, 2 * HKV, D),
+                 *const out = ARRAY(KILN_BF16, B, S, H, D), *const k = ARRAY(KILN_BF16, B, S, HKV, D),
+                 *const v = ARRAY(KILN_BF16, B, S, HKV, D);
+    fill_random(q, -1, 1), fill_random(k, -1, 1), fill_random(v, -1, 1), fill_random(both, -1, 1);
+    kiln_tensor to = out->tensor, low = array_part(both, 2, 0, HKV)->tensor,
+                high = array_part(both, 2, HKV, HKV)->tensor;
+    kiln_attention_args a = { .q = &q->tensor, .k = &k->tensor, .v = &k->tensor, .out = &to };
+    computes_the_same(&a, out);
+    a.v = &v->tensor;
+    computes_the_same(&a, out);
+    a.k = &v->tensor;
+    computes_the_same(&a, out);
+    a.k = &low, a.v = &high;
+    computes_the_same(&a, out);
+    a.k = &high, a.v = &low;
+    computes_the_same(&a, out);
+    a.v = &high;
+    computes_the_same(&a, out);
+}
+
+// A call that has run before is looked at as if it were new where it is wrong.
+static void what_is_wrong_is_said(void **state)
+{
+    Array *const q = ARRAY(KILN_BF16, B, S, H, D), *const k = ARRAY(KILN_BF16, B, S, HKV, D),
+                 *const out = ARRAY(KILN_BF16, B, S, H, D);
+    kiln_tensor to = out->tensor;
+    double scale = 0.5;
+    kiln_attention_args a = { .q = &q->tensor, .k = &k->tensor, .v = &k->tensor, .out = &to, .scale = &scale };
+    for (int n = 0; n < 2; n++) {
+        to.data = out->tensor.data, scale = 0.5;
+        assert_ok(kiln_attention_forward(ops, NULL, &a));
+        to.data = q->tensor.data;
+        assert_fails(kiln_attention_forward(ops, NULL, &a), KILN_BAD_ARGUMENT, "'q' and 'out' overlap");
+        to.data = NULL;
+        assert_fails(kiln_attention_forward(ops, NULL, &a), KILN_BAD_ARGUMENT, "'out' has no data");
+        to.data = (char *)out->tensor.data + 8;
+        assert_fails(kiln_attention_forward(ops, NULL, &a), KILN_BAD_ALIGNMENT, "the data of 'out'");
+        to.data = out->tensor.data, scale = -1;
+        assert_fails(kiln_attention_forward(ops, NULL, &a), KILN_BAD_ARGUMENT, "'scale' is -1");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(attention_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(latent_attention_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(indexed_attention_is_quiet, free_arrays),
                                         cmocka_unit_test_teardown(masked_decoding_is_quiet, free_arrays),
-                                        cmocka_unit_test_teardown(layers_with_a_state_are_quiet, free_arrays) };
+                                        cmocka_unit_test_teardown(layers_with_a_state_are_quiet, free_arrays),
+                                        cmocka_unit_test_teardown(only_addresses_differ, free_arrays),
+                                        cmocka_unit_test_teardown(what_is_wrong_is_said, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -6,7 +6,8 @@ import functools
 from typing import Any, Callable, Tuple, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
+from torch.compiler import is_compiling
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +21,13 @@ def refuse(where: str, **given: Any) -> None:
 
 def records(*tensors: Tensor) -> bool:
     """Whether the call is one of PyTorch's graph; else the shorter way does."""
-    return torch.compiler.is_compiling() or torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    if is_compiling():
+        return True
+    if is_grad_enabled():
+        for t in tensors:
+            if t.requires_grad:
+                return True
+    return False
 
 
 def rows(*tensors: Tensor) -> Tuple[Tensor, ...]:
@@ -33,5 +40,5 @@ def untraced(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:                  # beside compiling, the quicker way
-        return (untraced_function if torch.compiler.is_compiling() else function)(*args, **named)
+        return (untraced_function if is_compiling() else function)(*args, **named)
     return cast(F, call)

@@ -213,9 +213,12 @@ def _write(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, places: Tenso
 
 @warm
 def _attend(q: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Optional[Tensor], table: Optional[Tensor],
-            requests: Optional[Tensor], causal: bool, window: int, softcap: float, scale: float, splits: int, wants_lse: bool) -> Any:
+            requests: Optional[Tensor], causal: bool, left: int, right: int, softcap: float, softmax_scale: Optional[float],
+            splits: int, wants_lse: bool) -> Any:
     """Of tokens that are in the cache; table and requests as block_table and cache_batch_idx."""
     batch, queries, heads, size = q.shape
+    causal, window = _mask(causal, (left, right), queries, k_cache.shape[1] * (1 if table is None else table.shape[1]))
+    scale = size ** -0.5 if softmax_scale is None else softmax_scale
     groups = k_cache.shape[2]
     q, k_cache, v_cache = _padded(*rows(q, k_cache, v_cache))
     if table is not None or requests is not None or window or causal and queries > 1 or _are_many(q, groups):
@@ -260,22 +263,25 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     """
     if alibi_slopes is not None or cache_leftpad is not None:
         refuse(_WHERE, alibi_slopes=alibi_slopes, cache_leftpad=cache_leftpad)
-    batch, queries, _, size = q.shape
-    room = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
-    causal, window = _mask(causal, window_size if type(window_size) is tuple else _numbers(window_size), queries, room)
-    if isinstance(cache_seqlens, int):
-        cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
-    if block_table is not None and cache_seqlens is not None:
-        _check_room(cache_seqlens, 0 if k is None else k.shape[1], room)
+    if type(window_size) is not tuple:
+        window_size = _numbers(window_size)
+    if k is not None or block_table is not None or isinstance(cache_seqlens, int):
+        batch, queries = q.shape[:2]
+        room = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
+        _mask(causal, window_size, queries, room)       # what it refuses, before anything is written
+        if isinstance(cache_seqlens, int):
+            cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
+        if block_table is not None and cache_seqlens is not None:
+            _check_room(cache_seqlens, 0 if k is None else k.shape[1], room)
     if k is not None and v is not None:
         if cache_seqlens is None:
             raise ValueError("kiln.compat.flash_attn: k and v need cache_seqlens, which says where they go")
         places = cache_seqlens.long()[:, None] + torch.arange(k.shape[1], device=q.device)
         if rotary_cos is not None and rotary_sin is not None:
             k = _turn(k, rotary_cos, rotary_sin, places, rotary_interleaved)
-            steps = torch.arange(queries, device=q.device) if causal else torch.zeros(queries, dtype=torch.long, device=q.device)
+            steps = torch.arange(queries, device=q.device) if _mask(causal, window_size, queries, room)[0] else torch.zeros(queries, dtype=torch.long, device=q.device)
             q = _turn(q, rotary_cos, rotary_sin, cache_seqlens.long()[:, None] + steps, rotary_interleaved)
         _write(k, v, k_cache, v_cache, places, block_table, cache_batch_idx)
         cache_seqlens = cache_seqlens + k.shape[1]
-    return _attend(q, k_cache, v_cache, cache_seqlens, block_table, cache_batch_idx, causal, window, softcap,
-                   size ** -0.5 if softmax_scale is None else softmax_scale, num_splits, return_softmax_lse)
+    return _attend(q, k_cache, v_cache, cache_seqlens, block_table, cache_batch_idx, causal, *window_size, softcap, softmax_scale,
+                   num_splits, return_softmax_lse)

@@ -22,6 +22,8 @@ from torch import Tensor
 
 from .. import ops
 from .. import torch as kt
+from .._tensor import plain_types
+from .._warm import warm
 from ._shared import records, refuse, rows, untraced
 
 __all__ = ["FlashMLASchedMeta", "flash_attn_varlen_func", "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func",
@@ -46,6 +48,9 @@ class _Config(NamedTuple):
     topk: Optional[int]
     extra_page_block_size: Optional[int]
     extra_topk: Optional[int]
+
+
+plain_types.add(_Config)
 
 
 @dataclasses.dataclass
@@ -93,6 +98,22 @@ def _check_first(config: _Config, q: Tensor, k_cache: Tensor, num_splits: Any, h
         raise NotImplementedError("%s: %d key heads are not supported with indices" % (_WHERE, config.h_k))
 
 
+def _config(q: Tensor, k_cache: Tensor, causal: bool, is_fp8_kvcache: bool, indices: Optional[Tensor],
+            extra_k_cache: Optional[Tensor], extra_indices: Optional[Tensor]) -> _Config:
+    batch, queries, heads = q.shape[:3]
+    return _Config(batch, queries, heads, k_cache.shape[1], k_cache.shape[2], causal, is_fp8_kvcache,
+                   indices.shape[2] if indices is not None else None, extra_k_cache.shape[1] if extra_k_cache is not None else None,
+                   extra_indices.shape[2] if extra_indices is not None else None)
+
+
+def _check_dense(block_table: Optional[Tensor], cache_seqlens: Optional[Tensor], attn_sink: Any, extra_k_cache: Any,
+                 extra_indices_in_kvcache: Any, topk_length: Any, extra_topk_length: Any) -> None:
+    refuse(_WHERE + ": dense decoding", attn_sink=attn_sink, extra_k_cache=extra_k_cache,
+           extra_indices_in_kvcache=extra_indices_in_kvcache, topk_length=topk_length, extra_topk_length=extra_topk_length)
+    if block_table is None or cache_seqlens is None:
+        raise ValueError("%s: dense decoding needs block_table and cache_seqlens" % _WHERE)
+
+
 def _keep(meta: FlashMLASchedMeta, config: _Config, plan: ops.MlaPlan) -> None:
     meta.plan, meta.config, meta.have_initialized = plan, config, True
     meta.tile_scheduler_metadata = meta.num_splits = plan.memory
@@ -121,35 +142,47 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Ten
     meta = tile_scheduler_metadata
     if not isinstance(meta, FlashMLASchedMeta):
         raise TypeError("%s: tile_scheduler_metadata is no FlashMLASchedMeta, which get_mla_metadata() returns" % _WHERE)
-    batch, queries, heads = q.shape[:3]
-    topk = indices.shape[2] if indices is not None else None
-    extra_topk = extra_indices_in_kvcache.shape[2] if extra_indices_in_kvcache is not None else None
-    config = _Config(batch, queries, heads, k_cache.shape[1], k_cache.shape[2], causal, is_fp8_kvcache, topk,
-                     extra_k_cache.shape[1] if extra_k_cache is not None else None, extra_topk)
     plan = meta.plan if meta.tile_scheduler_metadata is not None else None
+    if plan is not None:
+        if indices is attn_sink is extra_k_cache is extra_indices_in_kvcache is topk_length is extra_topk_length is None:
+            return _decode(plan, meta.config, q, k_cache, block_table, cache_seqlens, head_dim_v, num_splits, softmax_scale, causal,
+                           is_fp8_kvcache)
+        return _decode(plan, meta.config, q, k_cache, block_table, cache_seqlens, head_dim_v, num_splits, softmax_scale, causal,
+                       is_fp8_kvcache, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache, topk_length, extra_topk_length)
+    config = _config(q, k_cache, causal, is_fp8_kvcache, indices, extra_k_cache, extra_indices_in_kvcache)
     if meta.config != config:
         if meta.have_initialized:
             _check_config(meta.config, config)
         _check_first(config, q, k_cache, num_splits, head_dim_v)
     if indices is None:
-        if not (attn_sink is extra_k_cache is extra_indices_in_kvcache is topk_length is extra_topk_length is None):
-            refuse(_WHERE + ": dense decoding", attn_sink=attn_sink, extra_k_cache=extra_k_cache,
-                   extra_indices_in_kvcache=extra_indices_in_kvcache, topk_length=topk_length, extra_topk_length=extra_topk_length)
-        if block_table is None or cache_seqlens is None:
-            raise ValueError("%s: dense decoding needs block_table and cache_seqlens" % _WHERE)
-        if plan is None:
-            plan = ops.mla_plan(cache_seqlens, batch=batch, queries=queries, query_heads=heads, key_heads=config.h_k, like=q)
-        out, lse = ops.mla_decode(plan, q, k_cache, block_table, cache_seqlens, causal=causal, scale=softmax_scale)
+        _check_dense(block_table, cache_seqlens, attn_sink, extra_k_cache, extra_indices_in_kvcache, topk_length, extra_topk_length)
+        plan = ops.mla_plan(cache_seqlens, batch=config.b, queries=config.s_q, query_heads=config.h_q, key_heads=config.h_k, like=q)
     else:
-        if plan is None:
-            plan = ops.mla_plan(batch=batch, queries=queries, query_heads=heads, topk=topk or 0, extra_topk=extra_topk or 0,
-                                topk_lengths=topk_length, extra_topk_lengths=extra_topk_length, like=q)
-        out, lse = ops.mla_decode_sparse(plan, q, k_cache, indices, topk_lengths=topk_length, extra_cache=extra_k_cache,
-                                         extra_indices=extra_indices_in_kvcache, extra_topk_lengths=extra_topk_length,
-                                         sink=attn_sink, scale=softmax_scale)
-    if plan is not meta.plan:                   # not before a call went through
-        _keep(meta, config, plan)
-    return out, lse
+        plan = ops.mla_plan(batch=config.b, queries=config.s_q, query_heads=config.h_q, topk=config.topk or 0,
+                            extra_topk=config.extra_topk or 0, topk_lengths=topk_length, extra_topk_lengths=extra_topk_length, like=q)
+    made = _decode(plan, config, q, k_cache, block_table, cache_seqlens, head_dim_v, num_splits, softmax_scale, causal,
+                   is_fp8_kvcache, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache, topk_length, extra_topk_length)
+    _keep(meta, config, plan)                   # not before a call went through
+    return made
+
+
+@warm
+def _decode(plan: ops.MlaPlan, planned: Optional[_Config], q: Tensor, k_cache: Tensor, block_table: Optional[Tensor],
+            cache_seqlens: Optional[Tensor], head_dim_v: int, num_splits: None, softmax_scale: Optional[float], causal: bool,
+            is_fp8_kvcache: bool, indices: Optional[Tensor] = None, attn_sink: Optional[Tensor] = None,
+            extra_k_cache: Optional[Tensor] = None, extra_indices_in_kvcache: Optional[Tensor] = None,
+            topk_length: Optional[Tensor] = None, extra_topk_length: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    """With a plan that was made for a call of this configuration."""
+    config = _config(q, k_cache, causal, is_fp8_kvcache, indices, extra_k_cache, extra_indices_in_kvcache)
+    if planned != config:
+        _check_config(planned, config)
+        _check_first(config, q, k_cache, num_splits, head_dim_v)
+    if indices is None:
+        _check_dense(block_table, cache_seqlens, attn_sink, extra_k_cache, extra_indices_in_kvcache, topk_length, extra_topk_length)
+        return ops.mla_decode(plan, q, k_cache, block_table, cache_seqlens, causal=causal, scale=softmax_scale)
+    return ops.mla_decode_sparse(plan, q, k_cache, indices, topk_lengths=topk_length, extra_cache=extra_k_cache,
+                                 extra_indices=extra_indices_in_kvcache, extra_topk_lengths=extra_topk_length, sink=attn_sink,
+                                 scale=softmax_scale)
 
 
 # ---- prefill

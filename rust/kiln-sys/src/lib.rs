@@ -709,6 +709,38 @@ impl Default for kiln_cross_entropy_backward_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_dlpack_place {
+    pub address: *mut *mut c_void,
+    pub seen: [i64; 18],
+}
+
+impl Default for kiln_dlpack_place {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_dlpack_places {
+    pub exchange_api: *const c_void,
+    pub item: *const c_void,
+    pub places: *mut kiln_dlpack_place,
+    pub n: i64,
+}
+
+impl Default for kiln_dlpack_places {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_embedding_args {
     pub struct_size: usize,
     pub table: *const kiln_tensor,
@@ -2497,6 +2529,7 @@ extern "C" {
     pub fn kiln_device_describe(device: *const kiln_device) -> *const c_char;
     pub fn kiln_device_name(device: *const kiln_device) -> *const c_char;
     pub fn kiln_device_open(name: *const c_char, device: *mut *mut kiln_device) -> kiln_status;
+    pub fn kiln_dlpack_agree(places: *const kiln_dlpack_places, objects: *mut c_void) -> c_int;
     pub fn kiln_download(device: *mut kiln_device, host: *mut c_void, memory: *const c_void, bytes: usize) -> kiln_status;
     pub fn kiln_embedding(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_embedding_args) -> kiln_status;
     pub fn kiln_error_message() -> *const c_char;

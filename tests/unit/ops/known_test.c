@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values by keys: found by the same words alone, replaced where two want one place, right with several threads.
+// Kernels by keys: found by the same words alone, replaced where two want one place, right with several threads.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,49 +23,46 @@ static KnownKey key_of(int64_t a, int64_t b)
     return key;
 }
 
+static char kernels[4 * KNOWN_PLACES]; // as many addresses
+
 static void the_same_words_alone(void **state)
 {
     const KnownKey key = key_of(3, 4), turned = key_of(4, 3);
-    int64_t value = 7, found = 0;
-    int32_t narrow;
-    assert_false(known_find(&known, &key, &found, sizeof found));
-    known_keep(&known, &key, &value, sizeof value);
-    assert_true(known_find(&known, &key, &found, sizeof found) && found == 7);
-    assert_false(known_find(&known, &turned, &found, sizeof found));
-    assert_false(known_find(&known, &key, &narrow, sizeof narrow));
-    value = 8;
-    known_keep(&known, &key, &value, sizeof value);
-    assert_true(known_find(&known, &key, &found, sizeof found) && found == 8);
+    assert_null(known_kernel(&known, &key));
+    known_keep_kernel(&known, &key, &kernels[7]);
+    assert_ptr_equal(known_kernel(&known, &key), &kernels[7]);
+    assert_null(known_kernel(&known, &turned));
+    assert_null(known_call(&known, &key)); // it is none
+    known_keep_kernel(&known, &key, &kernels[8]);
+    assert_ptr_equal(known_kernel(&known, &key), &kernels[8]);
 }
 
 static void texts_by_their_bytes(void **state)
 {
     const char *const texts[] = { "", "a", "b", "12345678", "123456789", "12345678a" };
-    for (int64_t i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++) {
         KnownKey key;
-        int64_t found = -1;
         known_key_begin(&key);
         known_key_text(&key, texts[i]);
-        assert_false(known_find(&known, &key, &found, sizeof found));
-        known_keep(&known, &key, &i, sizeof i);
-        assert_true(known_find(&known, &key, &found, sizeof found) && found == i);
+        assert_null(known_kernel(&known, &key));
+        known_keep_kernel(&known, &key, &kernels[i]);
+        assert_ptr_equal(known_kernel(&known, &key), &kernels[i]);
     }
 }
 
 static void more_than_there_are_places(void **state)
 {
     int there = 0;
-    for (int64_t i = 0; i < 4 * KNOWN_PLACES; i++) {
+    for (int i = 0; i < 4 * KNOWN_PLACES; i++) {
         const KnownKey key = key_of(i, -i);
-        known_keep(&known, &key, &i, sizeof i);
+        known_keep_kernel(&known, &key, &kernels[i]);
     }
-    for (int64_t i = 0; i < 4 * KNOWN_PLACES; i++) {
+    for (int i = 0; i < 4 * KNOWN_PLACES; i++) {
         const KnownKey key = key_of(i, -i);
-        int64_t found = -1;
-        if (known_find(&known, &key, &found, sizeof found)) {
-            assert_true(found == i);
-            there++;
-        }
+        void *const found = known_kernel(&known, &key);
+        if (!found) continue;
+        assert_ptr_equal(found, &kernels[i]);
+        there++;
     }
     assert_true(there > KNOWN_PLACES / 2 && there <= KNOWN_PLACES);
 }
@@ -73,11 +70,10 @@ static void more_than_there_are_places(void **state)
 static void too_long_a_key(void **state)
 {
     KnownKey key;
-    int64_t value = 1;
     known_key_begin(&key);
     for (int i = 0; i <= KNOWN_KEY_WORDS; i++) known_key_word(&key, i);
-    known_keep(&known, &key, &value, sizeof value);
-    assert_false(known_find(&known, &key, &value, sizeof value));
+    known_keep_kernel(&known, &key, kernels);
+    assert_null(known_kernel(&known, &key));
 }
 
 int main(void)
