@@ -25,9 +25,9 @@ static Expr *has_step(Printer *pr, const TileOp *pipeline, bool after)
         const LoopIndex *const index = &pipeline->pipeline.indices[i];
         Expr *from, *to;
         index_bounds(pr, index, NULL, &from, &to);
-        Var *const step = loop_var(pr, index->var);
+        Var *const step = loop_var(pr, index->var); // bounds have a type each
         if (after) from = expr_binary(a, X_ADD, var_of(pr, step), expr_int(a, step->type, 1));
-        Expr *const one = expr_binary(a, X_LT, cast(pr, step->type, from), cast(pr, step->type, to)); // each has its own type
+        Expr *const one = expr_binary(a, X_LT, cast(pr, step->type, from), cast(pr, step->type, to));
         all = all ? expr_binary(a, after ? X_OR : X_AND, all, one) : one;
     }
     return all;
