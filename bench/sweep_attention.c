@@ -83,7 +83,12 @@ static void make_forward(SweepCase *c, kiln_attention_args *args, bool lse, bool
     args->causal = x.causal;
 }
 
-static void prepare_forward(SweepCase *c) { make_forward(c, sweep_own(c, sizeof(kiln_attention_args)), false, true); }
+static void prepare_forward(SweepCase *c)
+{
+    kiln_attention_args *const args = sweep_own(c, sizeof *args);
+    make_forward(c, args, false, true);
+    SWEEP_WORKSPACE(c, kiln_attention_forward, args);
+}
 static kiln_status call_forward(SweepCase *c) { return kiln_attention_forward(c->ops, NULL, c->own); }
 
 // Element i of the output: a row's average of values, its keys where `place` says.

@@ -23,7 +23,7 @@ STRUCTS = {
     "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
     "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
                             "weight_group:e exponent_offset:e",
-    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f *sinks softcap:d",
+    "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f *sinks softcap:d workspace:p workspace_bytes:z",
     "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
                                   "*sinks softcap:d",
     "kiln_attention_qkvpacked_args": "*qkv *offsets head_size:i max_rows:i *out *lse ?causal window:i scale:f *sinks softcap:d",
@@ -335,9 +335,10 @@ class Call:
         if self.size is not None:
             wanted = c_size_t()
             check(self.size(handle, self.args, ctypes.byref(wanted)))
-            address, n, owner = workspace(first.framework, wanted.value, first.device, stream)
-            self.args.workspace, self.args.workspace_bytes = address, n
-            self.keep.append(owner)
+            if wanted.value:
+                address, n, owner = workspace(first.framework, wanted.value, first.device, stream)
+                self.args.workspace, self.args.workspace_bytes = address, n
+                self.keep.append(owner)
         status = self.function(handle, queue, self.args, *more)
         if status:
             raise error_of(status)

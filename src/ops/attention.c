@@ -41,8 +41,7 @@ static bool is_ragged_f32(const Call *call)
 }
 
 // Of equal lengths where offsets have no names.
-static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
-                                 const PackedNames *names)
+static kiln_status prepare_sinks(Call *call, const kiln_attention_varlen_args *a, const PackedNames *names)
 {
     double scale;
     const bool packed = names->q_offsets != NULL;
@@ -74,37 +73,72 @@ static kiln_status forward_sinks(Call *call, kiln_stream *stream, const kiln_att
         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
         (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
         LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"), packed && is_ragged_f32(call) ? ", BM=32" : "");
-    if (!status && packed) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
-    if (!status && packed) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
     call_add(call, KILN_INT(a->max_queries));
     call_add(call, KILN_FLOAT(scale));
     call_add(call, KILN_FLOAT(a->softcap > 0 ? a->softcap : 1));
-    return call_run(call, stream, NULL, 0);
+    return KILN_OK;
 }
 
 // ---- forward
 
-kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *a)
+static kiln_status prepare_forward_sinks(Call *call, const kiln_attention_args *a)
 {
-    Call call;
-    double scale;
     static const PackedNames names = { .q = "q", .k = "k", .v = "v" };
-    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, FORM(kiln_attention_args));
-    if (call_again(&call, stream, &status)) return status;
-    if (a->sinks || a->softcap != 0)
-        return forward_sinks(&call, stream,
-                             &(kiln_attention_varlen_args){ .q = a->q,
-                                                            .k = a->k,
-                                                            .v = a->v,
-                                                            .out = a->out,
-                                                            .lse = a->lse,
-                                                            .causal = a->causal,
-                                                            .window = a->window,
-                                                            .scale = a->scale,
-                                                            .sinks = a->sinks,
-                                                            .softcap = a->softcap },
-                             &names);
+    return prepare_sinks(call,
+                         &(kiln_attention_varlen_args){ .q = a->q,
+                                                        .k = a->k,
+                                                        .v = a->v,
+                                                        .out = a->out,
+                                                        .lse = a->lse,
+                                                        .causal = a->causal,
+                                                        .window = a->window,
+                                                        .scale = a->scale,
+                                                        .sinks = a->sinks,
+                                                        .softcap = a->softcap },
+                         &names);
+}
+
+// Without sinks: one instance for each tile of queries and head, or `splits` of them, whose results are added.
+static kiln_status bind_forward(Call *call, const kiln_attention_args *a, const ForwardTiles *t, double scale)
+{
+    char rows[24] = "";
+    if (t->rows) snprintf(rows, sizeof rows, ", BM=%d", t->rows);
+    const kiln_status status =
+        t->splits > 1
+            ? call_kernel(call, "attention/split.tile", "attention_split", "T=%s, D=%d, DV=%d, CAUSAL=%s%s, BN=%d%s",
+                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal),
+                          rows, t->keys, LACKS(a->lse, "LSE"))
+            : call_kernel(call, "attention/forward.tile", "attention_forward",
+                          "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s, BN=%d%s", type_of(call),
+                          (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+                          (int)a->window, rows, t->keys, LACKS(a->lse, "LSE"));
+    if (status) return status;
+    if (t->splits > 1) call_add(call, KILN_INT(t->splits));
+    call_add(call, KILN_FLOAT(scale));
+    return KILN_OK;
+}
+
+static ForwardTiles choose_forward(const Call *call, const kiln_attention_args *a, bool may_divide)
+{
+    return attention_forward_tiles(call->ops, &(ForwardShape){ .batch = call_extent(call, "B"),
+                                                               .queries = call_extent(call, "S"),
+                                                               .keys = call_extent(call, "SKV"),
+                                                               .heads = call_extent(call, "H"),
+                                                               .size = call_extent(call, "D"),
+                                                               .value_size = call_extent(call, "DV"),
+                                                               .window = a->window,
+                                                               .is_causal = a->causal || a->window,
+                                                               .is_16_bit = a->q->type != KILN_F32,
+                                                               .may_divide = may_divide,
+                                                               .step_keys = step_keys(call) });
+}
+
+// room: bytes of the workspace. Where a divided call needs more, it is not divided.
+static kiln_status prepare_forward(Call *call, const kiln_attention_args *a, size_t room)
+{
+    double scale;
+    if (a->sinks || a->softcap != 0) return prepare_forward_sinks(call, a);
     // clang-format off
     const Want wants[] = {
         { IN,           "q",   a->q,   TYPES_FLOAT,   "Q[B][S][H][D]" },
@@ -114,24 +148,57 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
         { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" },
     };
     // clang-format on
-    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = attention_options(&call, a->window, a->scale, &scale);
-    if (!status)
-        status = call_kernel(&call, "attention/forward.tile", "attention_forward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(&call),
-                             (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, step_keys(&call), LACKS(a->lse, "LSE"));
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (status) return status;
-    call_add(&call, KILN_FLOAT(scale));
-    return call_run(&call, stream, NULL, 0);
+    ForwardTiles tiles = choose_forward(call, a, room > 0);
+    size_t needed = 0;
+    status = bind_forward(call, a, &tiles, scale);
+    if (!status && tiles.splits > 1 && !call->sizing) status = call_size(call, &needed);
+    if (status || needed <= room) return status;
+    tiles = choose_forward(call, a, false);
+    return bind_forward(call, a, &tiles, scale);
+}
+
+kiln_status kiln_attention_forward_workspace_size(kiln_ops *ops, const kiln_attention_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_attention_forward_workspace_size", ops, a, FORM(kiln_attention_args), bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = prepare_forward(&call, a, SIZE_MAX);
+    return status ? status : call_size(&call, bytes);
+}
+
+kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, FORM(kiln_attention_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = prepare_forward(&call, a, a->workspace ? a->workspace_bytes : 0);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
 // ---- packed
 
+// Tiles of 64 queries and keys, two or three at a time on a multiprocessor: for narrow heads, and where sequences are short.
+static bool has_small_tiles(const Call *call, int64_t max_queries)
+{
+    enum { SHORT = 768 };
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), size = D > DV ? D : DV;
+    return !ops_on_cpu(call->ops) && call->tensors[0]->type != KILN_F32 && D % 32 == 0 && DV % 32 == 0 &&
+           (size <= 64 || (size <= 128 && max_queries <= SHORT));
+}
+
 static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a,
                                   const PackedNames *names)
 {
-    if (a->sinks || a->softcap != 0) return forward_sinks(call, stream, a, names);
+    if (a->sinks || a->softcap != 0) {
+        kiln_status status = prepare_sinks(call, a, names);
+        if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TQ"), a->max_queries);
+        if (!status) status = call_check_offsets(call, stream, 5, call_extent(call, "TK"), INT32_MAX);
+        return status ? status : call_run(call, stream, NULL, 0);
+    }
     double scale;
     // clang-format off
     const Want wants[] = {
@@ -148,10 +215,11 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
     if (!status) status = attention_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
+    const bool small = has_small_tiles(call, a->max_queries);
     status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
-                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
-                         (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
-                         LACKS(a->lse, "LSE"));
+                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s, BN=%d%s", type_of(call),
+                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
+                         (int)a->window, small ? ", BM=64" : "", small ? 64 : step_keys(call), LACKS(a->lse, "LSE"));
     if (!status) status = call_check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = call_check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status) return status;
@@ -453,9 +521,11 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
 
 static int64_t choose_splits(const Call *call)
 {
-    const bool two =
-        call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128 && call->tensors[0]->type != KILN_F32;
-    return attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), call_extent(call, "S"), two);
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), size = D > DV ? D : DV;
+    return attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), call_extent(call, "S"),
+                            size > 128 || call->tensors[0]->type == KILN_F32 ? ONE_SHARE
+                            : size > 64                                      ? TWO_SHARES
+                                                                             : TWO_NARROW_SHARES);
 }
 
 // A multiprocessor holds all query heads of a key head at once. So many that they do not fit are named by the compiler's registers.

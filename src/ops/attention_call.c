@@ -57,7 +57,11 @@ kiln_status attention_softcap(const Call *call, double softcap)
 
 // ---- shares of the keys
 
-enum { SHARE_STEPS = 2 }; // that a share takes beside its own, to begin, to end and to be combined
+enum {
+    SHARE_STEPS = 2,   // that a share takes beside its own, to begin, to end and to be combined
+    GAIN_PERCENT = 85, // of the time, at most, where all processors have shares, which bandwidth bounds
+    LEAST_SHARE = 256, // keys of a share of forward calls
+};
 
 // So many shares that every processor has work, of at least two steps of keys each.
 static int64_t splits_on_cpu(int64_t tiles, int64_t keys, int64_t processors)
@@ -66,23 +70,27 @@ static int64_t splits_on_cpu(int64_t tiles, int64_t keys, int64_t processors)
     return splits < steps ? splits : steps;
 }
 
-// The longest time of a multiprocessor, in steps. It works on one share at a time, or on two, which take as long together
-// as one after the other.
-static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors, bool two)
+// The longest time of a multiprocessor, in halves of a step. It works on one share at a time, or on two, which take as long
+// together as one after the other, or, of narrow heads, half as long again as one: alone it waits for its few bytes.
+static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors, SharesAtOnce at_once)
 {
-    const int64_t at_once = two ? 2 * processors : processors, rounds = shares / at_once;
-    const int64_t left = shares - rounds * at_once;
-    return (rounds * (two ? 2 : 1) + (left > processors ? 2 : left > 0 ? 1 : 0)) * (steps + SHARE_STEPS);
+    const int64_t places = at_once == ONE_SHARE ? processors : 2 * processors, rounds = shares / places;
+    const int64_t left = shares - rounds * places, pair = at_once == TWO_NARROW_SHARES ? 3 : 4;
+    return (rounds * (at_once == ONE_SHARE ? 2 : pair) + (left > processors ? pair
+                                                          : left > 0        ? 2
+                                                                            : 0)) *
+           (steps + SHARE_STEPS);
 }
 
-static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, bool two)
+static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, SharesAtOnce at_once)
 {
     static const int counts[] = { 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 }; // 32: what the combining kernel takes at once
     const int64_t steps = (keys + SPLITS_GPU_KEYS - 1) / SPLITS_GPU_KEYS;
-    int64_t best = 1, least = time_of_shares(tiles, steps, processors, two);
+    int64_t best = 1, least = time_of_shares(tiles, steps, processors, at_once);
+    if (at_once == TWO_SHARES && tiles > processors) least = least * GAIN_PERCENT / 100;
     for (int i = 0; i < COUNT(counts) && counts[i] <= steps; i++) {
         const int n = counts[i];
-        const int64_t time = time_of_shares(tiles * n, (steps + n - 1) / n, processors, two);
+        const int64_t time = time_of_shares(tiles * n, (steps + n - 1) / n, processors, at_once);
         if (time >= least) continue;
         best = n;
         least = time;
@@ -90,12 +98,98 @@ static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, bo
     return best;
 }
 
-int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool two)
+int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, SharesAtOnce at_once)
 {
     const int64_t processors = ops_processors(ops);
     const int64_t splits =
-        ops_on_cpu(ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, two);
+        ops_on_cpu(ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, at_once);
     return splits > 1 ? splits : 1;
+}
+
+// ---- tiles of forward calls
+
+// Times of an H200, ns. Tiles of 64 rows of narrow heads are two at a time on a multiprocessor.
+typedef struct TileCost {
+    int rows;
+    bool is_two;
+    double step, pair;       // of 128 keys: of an instance alone, of two at a time
+    double instance, uneven; // beside its steps; what masks of causal tiles take
+} TileCost;
+
+static const struct {
+    TileCost narrow[2], wide[2], broad; // heads up to 64; up to 128; of 192 and 256
+    double balance;                     // causal tiles, longest first, beside an even share
+    double join, bytes; // shares of keys are added by a second kernel; bytes that a ns brings, there and back
+    double gain;        // what division must bring, for its workspace
+} forward_costs = {
+    .narrow = { { 192, false, 1450, 0, 1000, 4000 }, { 64, true, 860, 1150, 1100, 0 } },
+    .wide = { { 128, false, 1420, 0, 2200, 2000 }, { 64, false, 1100, 0, 1700, 800 } },
+    .broad = { 128, false, 2360, 0, 2500, 3000 },
+    .balance = 1.03,
+    .join = 6000,
+    .bytes = 6000,
+    .gain = 0.87,
+};
+
+// `each`: of an instance, in 128 keys.
+static double even_time(const TileCost *c, double instances, double each, int64_t processors)
+{
+    const double step = c->is_two ? c->pair / 2 : c->step, beside = c->instance / (c->is_two ? 2 : 1);
+    return (each * step + beside + c->uneven) * instances / (double)processors * forward_costs.balance;
+}
+
+static double rounds_time(const TileCost *c, int64_t instances, double each, int64_t processors)
+{
+    const int64_t at_once = c->is_two ? 2 * processors : processors, rounds = instances / at_once;
+    const int64_t left = instances - rounds * at_once;
+    const double full = each * (c->is_two ? c->pair : c->step) + c->instance, alone = each * c->step + c->instance;
+    return (double)rounds * full + (left > processors ? full : left > 0 ? alone : 0);
+}
+
+static double forward_time(const ForwardShape *s, const TileCost *c, int64_t splits, int64_t processors)
+{
+    const int64_t instances = (s->queries + c->rows - 1) / c->rows * s->heads * s->batch * splits;
+    const double past = (double)(s->keys - s->queries);
+    double longest = ceil((double)s->keys / 128), mean = longest;
+    if (s->is_causal) mean = fmax(past + 0.5 * (double)(s->queries + c->rows), 0.5 * (double)s->keys) / 128 + 0.5;
+    if (s->window) longest = fmin(longest, (double)(s->window + c->rows) / 128 + 1);
+    mean = fmin(mean, longest);
+    const double share = ceil(longest / (double)splits);
+    double time = rounds_time(c, instances, share, processors);
+    if (s->is_causal)
+        time = fmax(share * c->step + c->instance + c->uneven,
+                    even_time(c, (double)instances, mean / (double)splits, processors));
+    if (splits == 1) return time;
+    const double bytes = 8.0 * (double)(s->batch * s->heads * s->queries * s->value_size * splits);
+    return (time + forward_costs.join + bytes / forward_costs.bytes) / forward_costs.gain;
+}
+
+ForwardTiles attention_forward_tiles(const kiln_ops *ops, const ForwardShape *s)
+{
+    static const int counts[] = { 1, 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 };
+    ForwardTiles best = { .keys = s->step_keys, .splits = 1 };
+    const int64_t size = s->size > s->value_size ? s->size : s->value_size, processors = ops_processors(ops);
+    const bool is_broad = size > 128;
+    if (ops_on_cpu(ops) || !s->is_16_bit || s->queries < 1 || s->keys < 1 ||
+        (is_broad && (s->size % 64 != 0 || s->value_size % 64 != 0)))
+        return best;
+    double least = INFINITY;
+    for (int i = 0; i < (is_broad ? 1 : 2); i++) {
+        const TileCost *const tile = is_broad     ? &forward_costs.broad
+                                     : size <= 64 ? &forward_costs.narrow[i]
+                                                  : &forward_costs.wide[i];
+        const int64_t tiles = (s->queries + tile->rows - 1) / tile->rows * s->heads * s->batch;
+        const bool divides = s->may_divide && !s->window && tiles <= 2 * processors;
+        for (int n = 0; n < COUNT(counts); n++) {
+            const int64_t splits = counts[n];
+            if (splits > 1 && (!divides || splits * LEAST_SHARE > s->keys)) break;
+            const double time = forward_time(s, tile, splits, processors);
+            if (time >= least) continue;
+            least = time;
+            best = (ForwardTiles){ tile->rows, s->step_keys, splits };
+        }
+    }
+    return best;
 }
 
 // ---- shares of the query heads, of gradients

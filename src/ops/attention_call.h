@@ -16,8 +16,27 @@ kiln_status attention_options(const Call *call, int64_t window, const double *gi
 // 0: scores are not capped.
 kiln_status attention_has_heads(const Call *call); // that a key head has query heads, where kernels take them together
 kiln_status attention_softcap(const Call *call, double softcap);
-// Of `tiles` instances that have `keys` keys each; two: a multiprocessor has two instances at a time.
-int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, bool two);
+// Instances that a multiprocessor has at a time; narrow: with heads up to 64.
+typedef enum SharesAtOnce { ONE_SHARE, TWO_SHARES, TWO_NARROW_SHARES } SharesAtOnce;
+
+// Of `tiles` instances that have `keys` keys each.
+int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, SharesAtOnce at_once);
+
+// What a forward call is to compute, as far as it tells by which tiles.
+typedef struct ForwardShape {
+    int64_t batch, queries, keys, heads, size, value_size; // sizes: of a head
+    int64_t window;                                        // 0: none
+    bool is_causal, is_16_bit, may_divide;                 // may_divide: a workspace is there
+    int step_keys;                                         // that fit
+} ForwardShape;
+
+// rows: of queries, 0: the kernel's own choice; keys: of a step; splits: instances of a tile, which divide its keys.
+typedef struct ForwardTiles {
+    int rows, keys;
+    int64_t splits;
+} ForwardTiles;
+
+ForwardTiles attention_forward_tiles(const kiln_ops *ops, const ForwardShape *shape);
 
 // What a backward call is to compute, as far as it tells how it is divided.
 typedef struct GradientShape {

@@ -48,6 +48,7 @@ bool ops_is_checked(const char *file);
 kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
 int ops_kernel_count(kiln_ops *ops);     // built so far
 int ops_processors(const kiln_ops *ops); // SMs, or threads on the CPU
+bool ops_on_hopper(const kiln_ops *ops); // kernels are built for ARCH 90
 bool ops_on_cpu(const kiln_ops *ops);
 // Whether lengths, pages and offsets are looked at before they are used: on the CPU, where that costs next to nothing, and
 // with checks. The kernels that do are those of inputs.tile.

@@ -10,7 +10,6 @@ enum {
     TYPES_RESULT = TYPES_FLOAT | TYPES_FP8,
     TYPES_GEMM = TYPES_RESULT | 1 << KILN_I8 | 1 << KILN_F64,
     FEW_COLUMNS = 4096, // of one row, for which longer pieces of b are read
-    FEW_ROWS = 64,      // below, what b's rows cost by elements is less than a copy of them
     VECTOR_BITS = 128,  // rows that begin at multiples of these hardware copies
 };
 
@@ -101,7 +100,8 @@ static bool is_misaligned(const Call *call, int i)
 {
     const kiln_tensor *const t = call->tensors[i];
     const int64_t row = t->has_strides ? t->strides[1] : t->shape[2];
-    return call->table.tensors[i].is_unaligned || (t->shape[1] > 1 && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
+    const bool has_one = t->has_strides && t->shape[1] <= 1; // whose distance from the next does not matter
+    return call->table.tensors[i].is_unaligned || (!has_one && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
 }
 
 // One row of a, whose products are sums of threads; b's rows are read as vectors.
@@ -125,6 +125,7 @@ static kiln_status choose_row(Call *call, const kiln_gemm_args *g)
 
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
 {
+    const bool on_cpu = ops_on_cpu(call->ops), a_begins_anywhere = !on_cpu && is_misaligned(call, 0);
     const GemmShape shape = { .batch = call_extent(call, "Z"),
                               .m = call_extent(call, "M"),
                               .n = call_extent(call, "N"),
@@ -133,22 +134,22 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
                               .precision = g->precision,
                               .paired = g->up,
                               .processors = ops_processors(call->ops),
-                              .on_cpu = ops_on_cpu(call->ops) };
+                              .on_cpu = on_cpu,
+                              .no_twins = a_begins_anywhere || is_misaligned(call, 1) || g->transpose_a ||
+                                          !g->transpose_b || g->up || kiln_type_bits(g->a->type) > 16 };
     const GemmChoice choice = gemm_choose(&shape);
-    const bool a_begins_anywhere = !shape.on_cpu && is_misaligned(call, 0);
-    const bool b_begins_anywhere =
-        !shape.on_cpu && shape.m >= FEW_ROWS && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
+    const bool b_begins_anywhere = !on_cpu && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
     const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
     const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
     const kiln_status status = call_kernel(
         call, "gemm/any.tile", "gemm",
         "T=%s, U=%s, TC=%s, TA=%s, TB=%s, PREC=%d, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s, PA=%s, PB=%s, "
-        "WHOLE=%s%-s%-s%-s%-s%-s%-s%-s",
+        "WHOLE=%s, TWIN=%s%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(g->a->type), kiln_type_name(g->b->type), kiln_type_name(g->c->type), yes(g->transpose_a),
         yes(g->transpose_b), (int)g->precision, (int)g->activation, choice.rows, choice.columns, choice.depth,
-        choice.stages, yes(shape.n % 8 == 0), yes(choice.turned), yes(pad_a), yes(pad_b), yes(shape.on_cpu),
-        LACKS(g->up, "UP"), LACKS(g->a_scales, "SA"), LACKS(g->b_scales, "SB"), LACKS(g->up_scales, "UPS"),
-        LACKS(g->bias, "BIAS"), LACKS(g->up_bias, "UPB"), LACKS(g->residual, "RES"));
+        choice.stages, yes(shape.n % 8 == 0), yes(choice.form == GEMM_TURNED), yes(pad_a), yes(pad_b), yes(on_cpu),
+        yes(choice.form == GEMM_TWIN), LACKS(g->up, "UP"), LACKS(g->a_scales, "SA"), LACKS(g->b_scales, "SB"),
+        LACKS(g->up_scales, "UPS"), LACKS(g->bias, "BIAS"), LACKS(g->up_bias, "UPB"), LACKS(g->residual, "RES"));
     call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     call_add(call, KILN_INT(shape.processors));
     call_add(call, KILN_INT(choice.parts));

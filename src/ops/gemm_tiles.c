@@ -4,8 +4,8 @@
 // Tiles go to the processors in rounds. A step of a tile along K takes what its arithmetic takes, or the bytes of both
 // operands from L2, or a latency; a tile's end takes a time for each of its elements. The tiles that do not fill a round may be
 // divided along K: their parts have ends of their own, and a second kernel reads them all. The whole takes what that adds
-// up to, or what memory takes, and a tenth of the other. The figures are data (gemm_costs.c), which bench/gemm_table.sh fits to
-// times of the tiles on shapes drawn by seed; it says how far from the best it then chooses. Measured shapes for which the
+// up to, or what memory takes, and a tenth of the other. The figures are data (gemm_costs.c), which `kiln tune --gemm-table`
+// fits to times of the tiles on shapes drawn by seed; it says how far from the best it then chooses. Measured shapes for which the
 // model misses the best by more than a little have rows of their own.
 #include "ops/gemm_tiles.h"
 
@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
-enum { TURNED_ROWS = 64 }; // of turned tiles that may be parts, which are written by single elements
+enum { TWIN_STEPS = 27 };
 enum { FEW_ON_CPU = 16, STEP_ON_CPU = 512, ROW_ON_CPU = 4096 };
 
 static const GemmTile wide[] = {
     // f32 and f64 by multiply-adds, f32 in three products of tf32
-    { 64, 64, 1, 4, false, 1 },
-    { 128, 128, 1, 4, false, 1 },
+    { 64, 64, 1, 4, GEMM_PLAIN, 1 },
+    { 128, 128, 1, 4, GEMM_PLAIN, 1 },
 };
 
 static double over(double x, double y) { return (double)(((int64_t)x + (int64_t)y - 1) / (int64_t)y); }
@@ -28,50 +28,53 @@ static double most(double x, double y) { return x > y ? x : y; }
 static double least(double x, double y) { return x < y ? x : y; }
 
 // Bytes that a step brings to a processor.
-static double moved_by_step(const GemmShape *s, const GemmTile *t, int bytes)
+static double moved_by_step(const GemmMachine *a, const GemmShape *s, const GemmTile *t, int bytes)
 {
-    const double rows = least(t->rows, (double)s->m) + t->columns;
-    return rows * STEP_BYTES * t->steps * (s->k * bytes % STEP_BYTES ? gemm_machine.straddle : 1);
+    const double rows = least(t->rows, (double)s->m) + (t->form == GEMM_TWIN ? t->columns / 2.0 : t->columns);
+    return rows * STEP_BYTES * t->steps * (s->k * bytes % STEP_BYTES ? a->straddle : 1);
 }
 
-static double flops_of(const GemmShape *s)
+static double flops_of(const GemmMachine *a, const GemmShape *s)
 {
     const int bytes = kiln_type_bits(s->type) / 8;
-    if (s->type == KILN_F64) return gemm_machine.flops_f64;
-    if (bytes < 4 || s->precision == KILN_PRECISION_TF32) return gemm_machine.tensor_flops[bytes];
-    return s->precision == KILN_PRECISION_TF32X3 ? gemm_machine.tensor_flops[4] / 3 : gemm_machine.flops_f32;
+    if (s->type == KILN_F64) return a->flops_f64;
+    if (bytes < 4 || s->precision == KILN_PRECISION_TF32) return a->tensor_flops[bytes];
+    return s->precision == KILN_PRECISION_TF32X3 ? a->tensor_flops[4] / 3 : a->flops_f32;
 }
 
-static double step_ns(const GemmShape *s, const GemmTile *t, int bytes)
+static double step_ns(const GemmMachine *a, const GemmShape *s, const GemmTile *t, int bytes)
 {
-    const GemmMachine *const a = &gemm_machine;
-    const double rows = t->turned ? t->rows : most(t->rows, 64); // an instruction has 64
-    const double flops = rows * t->columns * STEP_BYTES * t->steps / bytes * 2 / flops_of(s);
-    return (most(most(flops, moved_by_step(s, t, bytes) / a->l2_bytes), a->latency * t->steps) + a->step) * t->factor;
+    const double rows = t->form == GEMM_TURNED ? t->rows : most(t->rows, 64); // an instruction has 64
+    const double flops = rows * t->columns * STEP_BYTES * t->steps / bytes * 2 / flops_of(a, s);
+    return (most(most(flops, moved_by_step(a, s, t, bytes) / a->l2_bytes), a->latency * t->steps) + a->step) *
+           t->factor;
 }
 
 // Of memory, by the processors that have work.
-static double memory_ns(const GemmShape *s, int bytes, double items)
+static double memory_ns(const GemmMachine *a, const GemmShape *s, int bytes, double items)
 {
     const double m = (double)s->m, n = (double)s->n, k = (double)s->k, active = least(items, s->processors);
     const double all = (double)s->batch * (m * k + k * n + m * n) * bytes;
-    return all / least(gemm_machine.bytes, active * gemm_machine.each) + gemm_machine.memory;
+    return all / least(a->bytes, active * a->each) + a->memory;
 }
 
-static double cost_of(const GemmShape *s, const GemmTile *t, int bytes, double steps, int parts)
+double gemm_cost(const GemmMachine *a, const GemmShape *s, const GemmTile *t, int parts)
 {
-    const GemmMachine *const a = &gemm_machine;
+    const int bytes = kiln_type_bits(s->type) / 8;
     const double processors = s->processors, elements = (double)t->rows * t->columns;
-    const int64_t tiles = s->batch * (int64_t)over((double)s->m, t->rows) * (int64_t)over((double)s->n, t->columns);
+    const double steps = over((double)s->k, STEP_BYTES * t->steps / bytes);
+    const int twins = t->form == GEMM_TWIN ? 2 : 1;
+    const int64_t tiles =
+        s->batch * twins * (int64_t)over((double)s->m, twins * t->rows) * (int64_t)over((double)s->n, t->columns);
     const double rest = parts > 1 ? (double)(tiles % s->processors) : 0, whole = (double)tiles - rest,
                  divided = rest * parts;
-    const double step = step_ns(s, t, bytes);
+    const double step = step_ns(a, s, t, bytes);
     double ns = over(whole, processors) * (steps * step + a->end + a->end_element * elements);
     if (rest > 0)
         ns += a->divided + divided * elements * 4 / a->join_bytes +
               over(divided, processors) * (over(steps, parts) * step + a->part + a->part_element * elements);
-    ns = most(ns, (double)tiles * steps * moved_by_step(s, t, bytes) / a->l2_all);
-    const double memory = memory_ns(s, bytes, most(whole, divided));
+    ns = most(ns, (double)tiles * steps * moved_by_step(a, s, t, bytes) / a->l2_all);
+    const double memory = memory_ns(a, s, bytes, most(whole, divided));
     return a->launch + most(ns, memory) + least(ns, memory) / 10;
 }
 
@@ -82,22 +85,36 @@ static bool is_wasteful(const GemmShape *s, const GemmTile *t)
 }
 
 // What halves of a tile's columns are not: whole instructions.
-static bool cannot_pair(const GemmTile *t) { return t->turned || t->columns % 64 != 0; }
+static bool cannot_pair(const GemmTile *t) { return t->form != GEMM_PLAIN || t->columns % 64 != 0; }
+
+// Rows that begin anywhere in a line are two lines for a step, and L2's rate is the limit; elsewhere twins are seldom faster.
+static bool may_be_twins(const GemmShape *s, const GemmTile *t)
+{
+    const int64_t row = s->k * kiln_type_bits(s->type) / 8;
+    return !s->no_twins && s->m > t->rows && row % STEP_BYTES != 0 && row >= TWIN_STEPS * STEP_BYTES;
+}
+
+int gemm_most_parts(const GemmShape *s, const GemmTile *t)
+{
+    if (is_wasteful(s, t) || (t->form == GEMM_TWIN && !may_be_twins(s, t))) return 0;
+    const double steps = over((double)s->k, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8));
+    const int whole = s->paired || t->form == GEMM_TWIN ? 1 : (int)(steps / STEPS_OF_PART);
+    return whole < 1 ? 1 : whole > PARTS_MAX ? PARTS_MAX : whole;
+}
 
 static void take(const GemmShape *s, const GemmTile *t, int parts, GemmChoice *best)
 {
-    const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
-    const double ns = cost_of(s, t, bytes, over((double)s->k, depth), parts);
+    const double ns = gemm_cost(&gemm_machine, s, t, parts);
     if (!best->rows || ns < best->ns)
-        *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, t->turned, parts, ns };
+        *best = (GemmChoice){ t->rows,   t->columns, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8),
+                              t->stages, t->form,    parts,
+                              ns };
 }
 
 static void consider(const GemmShape *s, const GemmTile *t, GemmChoice *best)
 {
-    const double steps = over((double)s->k, STEP_BYTES * t->steps / (kiln_type_bits(s->type) / 8));
-    const int most_parts = s->paired || (t->turned && t->rows > TURNED_ROWS) ? 1 : PARTS_MAX;
-    for (int parts = 1; parts <= most_parts && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++)
-        take(s, t, parts, best);
+    const int parts = gemm_most_parts(s, t);
+    for (int i = 1; i <= parts; i++) take(s, t, i, best);
 }
 
 static int compare_known(const void *x, const void *y)
@@ -127,7 +144,7 @@ static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
                           : s->type == KILN_F16 ? 256
                           : s->type == KILN_I8  ? 1024
                                                 : 512; // f16 is packed as f32
-        GemmChoice many = { 256, 256, depth, 4, false, 1, 0 };
+        GemmChoice many = { 256, 256, depth, 4, GEMM_PLAIN, 1, 0 };
         while (many.rows / 2 >= s->m) many.rows /= 2;
         while (many.columns > 64 &&
                s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
@@ -135,7 +152,7 @@ static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
             many.columns /= 2;
         return many;
     }
-    GemmChoice few = { 1, 64, STEP_ON_CPU, 4, false, 1, 0 };
+    GemmChoice few = { 1, 64, STEP_ON_CPU, 4, GEMM_PLAIN, 1, 0 };
     while (few.rows < s->m) few.rows *= 2;
     for (int depth = STEP_ON_CPU; depth <= ROW_ON_CPU; depth += STEP_ON_CPU)
         if (s->k % depth == 0) few.depth = depth;
@@ -151,14 +168,13 @@ GemmChoice gemm_choose(const GemmShape *shape)
     if (shape->paired) whole.n *= 2;
     const GemmTile *const table = is_wide ? wide : gemm_tiles;
     const GemmKnown *const known = is_wide || shape->paired ? NULL : find_known(shape);
-    if (known) {
+    if (known && !(shape->no_twins && gemm_tiles[known->tile].form == GEMM_TWIN)) {
         take(&whole, &gemm_tiles[known->tile], known->parts, &best);
         return best;
     }
     for (int i = 0; i < (is_wide ? COUNT(wide) : gemm_n_tiles); i++)
-        if (!(shape->paired && cannot_pair(&table[i])) && !is_wasteful(&whole, &table[i]))
-            consider(&whole, &table[i], &best);
-    if (!best.rows) consider(&whole, &table[0], &best); // the least wasteful
+        if (!(shape->paired && cannot_pair(&table[i]))) consider(&whole, &table[i], &best);
+    if (!best.rows) take(&whole, &table[0], 1, &best); // the least wasteful
     if (shape->paired) best.columns /= 2;
     return best;
 }

@@ -5,6 +5,12 @@
 
 #include "kiln/ops/gemm.h"
 
+typedef enum GemmForm {
+    GEMM_PLAIN,
+    GEMM_TURNED, // computed transposed: instructions have 8 rows and 64 columns, not 64 and 8
+    GEMM_TWIN,   // two, one below the other, fetch their columns of b together
+} GemmForm;
+
 typedef struct GemmShape {
     int64_t batch, m, n, k;
     kiln_type type;
@@ -12,24 +18,25 @@ typedef struct GemmShape {
     bool paired;              // two products of the same a, whose tiles' columns are half of one's
     int processors;
     bool on_cpu;
+    bool no_twins; // b's rows are not columns of c, or rows are copied first
 } GemmShape;
 
 typedef struct GemmChoice {
     int rows, columns, depth; // of a tile; of a step along K
     int stages;
-    bool turned; // computed transposed; parts: written by single elements then
-    int parts;   // of each tile that does not fill a round
-    double ns;   // what the model expects
+    GemmForm form;
+    int parts; // of each tile that does not fill a round
+    double ns; // what the model expects
 } GemmChoice;
 
 GemmChoice gemm_choose(const GemmShape *shape);
 
-// ---- the data of the model: gemm_costs.c, which bench/gemm_table.sh writes
+// ---- the data of the model: gemm_costs.c, which `kiln tune --gemm-table` writes
 
 typedef struct GemmTile {
     int rows, columns, steps, stages; // steps: of 128 bytes along K, in one
-    bool turned;                      // computed transposed: instructions have 8 rows and 64 columns, not 64 and 8
-    double factor;                    // of what a step takes by the other figures
+    GemmForm form;
+    double factor; // of what a step takes by the other figures
 } GemmTile;
 
 // ns, and what one ns brings.
@@ -49,6 +56,11 @@ typedef struct GemmKnown {
     int bytes, m, n, k; // of an element; ascending
     int tile, parts;    // its place in gemm_tiles
 } GemmKnown;
+
+// ns that a product is expected to take by a tile in so many parts.
+double gemm_cost(const GemmMachine *machine, const GemmShape *shape, const GemmTile *tile, int parts);
+// The most parts that a tile may be divided into; 0: it is not considered for such a shape.
+int gemm_most_parts(const GemmShape *shape, const GemmTile *tile);
 
 extern const GemmMachine gemm_machine;
 extern const GemmTile gemm_tiles[]; // for elements of 1 or 2 bytes and tf32, by tensor cores

@@ -77,7 +77,7 @@ static kiln_status prepare(Call *call, const kiln_mla_decode_contiguous_args *a)
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits
                                       : attention_splits(call->ops, call_extent(call, "B") * tiles_of_heads(call),
-                                                         call_extent(call, "S"), false)));
+                                                         call_extent(call, "S"), ONE_SHARE)));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;
 }

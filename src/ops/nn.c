@@ -289,6 +289,15 @@ static int softmax_columns(const Call *call, kiln_type type)
     return n < LEAST ? LEAST : width_of(n);
 }
 
+// Of more than five of its pieces, which divide whole tensors' rows.
+static bool is_long_softmax(const Call *call, kiln_type type)
+{
+    enum { LONG = 5 * 256 * 64, COLUMNS = 64 }; // elements
+    const int64_t n = call_extent(call, "N");
+    const bool strided = call->table.tensors[0].strided || call->table.tensors[1].strided;
+    return !ops_on_cpu(call->ops) && !strided && kiln_type_bits(type) == 16 && n > LONG && n % COLUMNS == 0;
+}
+
 kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_args *a)
 {
     Call call;
@@ -297,7 +306,10 @@ kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" }, { OUT, "out", a->out, TYPES_FLOAT, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "N", "x");
-    if (!status)
+    if (!status && is_long_softmax(&call, a->x->type))
+        status = call_kernel(&call, "norm/softmax.tile", "softmax_long", "T=%s, TY=%s", kiln_type_name(a->x->type),
+                             kiln_type_name(a->out->type));
+    else if (!status)
         status = call_kernel(&call, "norm/softmax.tile", "softmax", "T=%s, TY=%s, BN=%d", kiln_type_name(a->x->type),
                              kiln_type_name(a->out->type), softmax_columns(&call, a->x->type));
     return status ? status : call_run(&call, stream, NULL, 0);

@@ -45,6 +45,7 @@ void kiln_ops_close(kiln_ops *ops)
 
 bool ops_on_cpu(const kiln_ops *ops) { return device_is_cpu(ops->device); }
 bool ops_look_at_values(const kiln_ops *ops) { return ops->options.check || ops_on_cpu(ops); }
+bool ops_on_hopper(const kiln_ops *ops) { return ops->device->arch == 90; }
 int ops_processors(const kiln_ops *ops) { return ops_on_cpu(ops) ? threads_count() : ops->device->processors; }
 bool ops_is_checked(const char *file) { return strstr(file, "inputs.tile") != NULL; }
 

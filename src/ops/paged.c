@@ -127,7 +127,9 @@ static int64_t choose_splits(const Call *call, const kiln_paged_attention_args *
     if (a->window && a->window + queries < keys) keys = a->window + queries;
     const bool two = is_two(t, call_extent(call, "D"), call_extent(call, "DV"));
     const int64_t tiles = (t->many ? rows / t->rows + B : B) * HKV;
-    return t->many && tiles >= ops_processors(call->ops) ? 1 : attention_splits(call->ops, tiles, keys, two);
+    return t->many && tiles >= ops_processors(call->ops)
+               ? 1
+               : attention_splits(call->ops, tiles, keys, two ? TWO_SHARES : ONE_SHARE);
 }
 
 // ---- plans

@@ -7,10 +7,12 @@
 #include <math.h>
 
 enum {
-    BLOCK = 128,   // columns of codes that kernels take at a time
-    K_STEP = 32,   // that K is a multiple of
-    FEW_ROWS = 8,  // of a, that are multiplied one by one, or in fours
-    GEMV_ROWS = 2, // ... on a GPU, where codes have scales of groups
+    BLOCK = 128,           // columns of codes that kernels take at a time
+    K_STEP = 32,           // that K is a multiple of
+    FEW_ROWS = 8,          // of a, that are multiplied one by one, or in fours
+    GEMV_ROWS = 2,         // ... on a GPU, where codes have scales of groups
+    TILED_CODES = 1 << 25, // from which on one row goes by tiles
+    LEAST_TILE_ROWS = 8,   // of codes of 4 bits
     SMALL_TILES_ROWS = 16,
     PART_BLOCKS = 32, // of scales that a part of few rows has at most
     FEW_PARTS = 4,    // of fp8 by blocks
@@ -266,6 +268,13 @@ enum { LEFT_TILES = 5 };
 static const LeftTile group_tiles[LEFT_TILES] = {
     { 16, 0.55 }, { 32, 0.58 }, { 64, 0.85 }, { 128, 1.0 }, { 256, 1.48 }
 };
+static const LeftTile few_tiles[LEFT_TILES] = { // codes of 4 bits, of at most 32 rows (few_left.tile)
+    { 16, 0.4 },
+    { 32, 0.46 },
+    { 64, 0.85 },
+    { 128, 1.0 },
+    { 256, 1.48 }
+};
 static const LeftTile byte_tiles[LEFT_TILES] = { { 16, 0.58 }, { 32, 0.6 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 } };
 static const double JOIN_TIME = 4, JOIN_BYTES = 3e6; // of a launch more; that are read in a microsecond
 
@@ -293,6 +302,22 @@ static Tiling choose_left(const Call *call, const LeftTile *tiles, int64_t m, in
     return least;
 }
 
+// Whether few rows go by few_left.tile.
+static bool takes_few(const Format *f, const kiln_quantised_gemm_args *g, int group)
+{
+    return (f->code == KILN_U4 || f->code == KILN_I4 || f->code == KILN_E2M1) && g->format != KILN_QUANT_NF4 &&
+           !f->minima && group >= K_STEP;
+}
+
+// Rows that are multiplied one by one, or in fours.
+static int64_t gemv_rows(const Call *call, const Format *f, bool is_few)
+{
+    if (ops_on_cpu(call->ops)) return FEW_ROWS;
+    if (f->code == KILN_E4M3) return GEMV_ROWS;
+    if (f->code == KILN_E2M1) return 0;
+    return is_few && call_extent(call, "N") * call_extent(call, "K") >= TILED_CODES ? 0 : 1;
+}
+
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
@@ -300,7 +325,8 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
-    if (m <= (ops_on_cpu(call->ops) ? FEW_ROWS : !is_left ? GEMV_ROWS : f->code == KILN_E2M1 ? 0 : 1)) {
+    const bool is_few = ops_on_hopper(call->ops) && takes_few(f, g, group);
+    if (m <= gemv_rows(call, f, is_few)) {
         retype(call, A, g->a->type, chunk);
         retype(call, CODES, f->code, chunk);
         return call_kernel(call, "quant/weights.tile", "quant_gemv",
@@ -310,15 +336,17 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     }
     // Groups of 16 have more scales than threads have registers beside the largest tiles.
     const int rows_most = group < K_STEP ? TILE_ROWS : LARGE_TILE_ROWS;
-    const Tiling tiling = is_left ? choose_left(call, group_tiles, m, padded(k) / BLOCK, rows_most, PARTS_MOST)
-                                  : choose_tiling(call, m, n, padded(k) / BLOCK);
+    const Tiling tiling =
+        is_left ? choose_left(call, is_few ? few_tiles : group_tiles, m, padded(k) / BLOCK, rows_most, PARTS_MOST)
+                : choose_tiling(call, m, n, padded(k) / BLOCK);
+    const int rows = is_few && m <= LEAST_TILE_ROWS ? LEAST_TILE_ROWS : tiling.rows;
     retype(call, CODES, f->code, BLOCK);
     retype(call, SCALES, g->scales->type, BLOCK / group);
     if (g->zeros) retype(call, ZEROS, KILN_U8, BLOCK / group);
     if (g->minima) retype(call, MINIMA, g->minima->type, BLOCK / group);
     const kiln_status status = call_kernel(call, "quant/weights.tile", "quant_matmul",
                                            "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, SPLIT=%s, BM=%d%-s%-s%-s", a, c,
-                                           code, scale, group, yes(is_nf4), yes(tiling.parts > 1), tiling.rows,
+                                           code, scale, group, yes(is_nf4), yes(tiling.parts > 1), rows,
                                            LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
     call_add(call, KILN_INT(tiling.parts));
     return status;

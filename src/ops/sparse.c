@@ -225,7 +225,7 @@ static int64_t choose_splits(const Call *call, const kiln_block_sparse_decode_ar
     const int64_t HKV = call_extent(call, "HKV"), tiles = call_extent(call, "B") * HKV, keys = places * block;
     int64_t splits = 1;
     if (ops_on_cpu(call->ops)) {
-        splits = attention_splits(call->ops, tiles, keys, false);
+        splits = attention_splits(call->ops, tiles, keys, ONE_SHARE);
     } else if (tiles > 0) {
         const bool is_small = call_extent(call, "H") / HKV <= FEW_HEADS &&
                               call_extent(call, "D") + call_extent(call, "DV") <= SMALL_HEADS;

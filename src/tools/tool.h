@@ -32,6 +32,18 @@ int tool_lsp(int argc, char **argv);
 int tool_profile(int argc, char **argv);
 int tool_layout(int argc, char **argv);
 
+// `kiln tune --gemm-table`, which stands in bench: times tiles of kiln_gemm on a device, and makes its table from times.
+typedef struct GemmTableOptions {
+    const char *path;   // the file of times, which those of this run are added to
+    const char *device; // NULL: nothing is timed
+    const char *beside; // the program that times a peer, or NULL
+    const char *output; // the table's source, or NULL
+    double seconds;
+    int64_t seed, steps;
+    int n_args;
+    char **args; // more files of times
+} GemmTableOptions;
+
 // ---- notes.c
 typedef VEC(const char *) NoteTexts;
 // The performance notes of a kernel, or of an operator's steps, that are not among them yet; each ends with a newline.
@@ -142,5 +154,7 @@ const char *device_name_or_default(const char *given);
 int with_arena(int (*work)(Arena *arena, void *context), void *context);
 // Runs task(context, i) for i < n on as many threads as the machine has.
 void in_parallel(int n, void (*task)(void *context, int i), void *context);
+
+int bench_gemm_table(Arena *arena, const GemmTableOptions *options);
 
 #endif

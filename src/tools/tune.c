@@ -21,6 +21,7 @@ typedef struct TuneOptions {
     bool json;
     int n_args;
     char **args;
+    GemmTableOptions table; // path: --gemm-table
 } TuneOptions;
 
 typedef struct Candidate {
@@ -344,27 +345,49 @@ static int tune(Arena *arena, void *context)
     return result;
 }
 
+static int make_gemm_table(Arena *arena, void *context)
+{
+    TuneOptions *const o = context;
+    o->table.device = o->target.device;
+    o->table.output = o->output;
+    o->table.seconds = o->seconds;
+    o->table.n_args = o->n_args;
+    o->table.args = o->args;
+    return bench_gemm_table(arena, &o->table);
+}
+
 int tool_tune(int argc, char **argv)
 {
-    TuneOptions o = { .seconds = 60, .tries = 32, .args = argv };
+    TuneOptions o = { .seconds = 60, .tries = 32, .args = argv, .table = { .seed = 1, .steps = 20000 } };
     const Option options[] = {
         DEVICE_OPTIONS(o.target, "CUDA: 90 or 80 instead of the device's"),
         { "--seconds", OPTION_SECONDS, &o.seconds, "S", "start no further candidate after S seconds (default: 60)" },
         { "--tries", OPTION_NUMBER, &o.tries, "N", "build and time at most N candidates (default: 32)" },
         { "--output", OPTION_TEXT, &o.output, "FILE", "put the result into a file for --tuned; other rows of it stay" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object: the fastest values and times" },
+        { "--gemm-table", OPTION_TEXT, &o.table.path, "TIMES",
+          "make kiln_gemm's table, of the times in this file and others" },
+        { "--seed", OPTION_NUMBER, &o.table.seed, "N", "of --gemm-table: chooses the shapes (default: 1)" },
+        { "--steps", OPTION_NUMBER, &o.table.steps, "N", "of --gemm-table: steps of the fit (default: 20000)" },
+        { "--beside", OPTION_TEXT, &o.table.beside, "COMMAND",
+          "of --gemm-table: time a peer by this program, too, as in kiln bench" },
     };
     const Usage usage = {
         "kiln tune [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Finds the build values with which a kernel is the fastest for one launch. Tried are the values of build parameters that have\n"
         "a list, as in int BM = {128, 64, 256}, and are not given: on a GPU in the order of the cost model, else in any. Each is\n"
-        "compared with the reference before it is timed. Values of the launch that are not given are chosen as by 'kiln run'.",
+        "compared with the reference before it is timed. Values of the launch that are not given are chosen as by 'kiln run'.\n\n"
+        "With --gemm-table the arguments are files of times of kiln_gemm's tiles, to which the table of its choices is fitted. With a\n"
+        "--device its tiles are timed first, for S seconds, on shapes that the seed chooses, and added to the file TIMES. --output is the\n"
+        "table's source (src/ops/gemm_costs.c), which is written if it chooses better than the one there is.",
         options, COUNT(options),
         "  kiln tune mine.tile gemm T=f32 M=512 N=512 K=512\n"
         "  kiln tune --device=cuda:0 --output=tuned.txt mine.tile gemm M=4096 N=4096 K=4096\n"
+        "  kiln tune --gemm-table=times.csv --device=cuda:0 --seconds=300 --seed=7 --output=src/ops/gemm_costs.c\n"
         "  kiln build --tuned=tuned.txt --tuned-for=M=4096,N=4096 --arch=90 --emit=object mine.tile gemm\n"
     };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     if (end >= 0) return end;
+    if (o.table.path) return with_arena(make_gemm_table, &o);
     return o.tries < 1 ? fail_usage("--tries=0: at least one candidate") : with_arena(tune, &o);
 }

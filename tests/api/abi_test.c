@@ -98,6 +98,7 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_WORKSPACE(kiln_block_sparse_decode_args, kiln_block_sparse_decode_workspace_size);
     CHECK_WORKSPACE(kiln_vertical_slash_estimate_args, kiln_vertical_slash_estimate_workspace_size);
     CHECK_WORKSPACE(kiln_vertical_slash_args, kiln_vertical_slash_workspace_size);
+    CHECK_WORKSPACE(kiln_attention_args, kiln_attention_forward_workspace_size);
     CHECK_WORKSPACE(kiln_attention_backward_args, kiln_attention_backward_workspace_size);
     CHECK_WORKSPACE(kiln_attention_backward_varlen_args, kiln_attention_backward_varlen_workspace_size);
     CHECK_WORKSPACE(kiln_attention_decode_args, kiln_attention_decode_workspace_size);

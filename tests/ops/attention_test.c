@@ -29,7 +29,7 @@ static void expect_forward(const Sizes *s, bool causal, int window, double scale
     run_reference("attention/forward.tile", "attention_forward", bindings, args, 6);
 }
 
-static void check_forward(kiln_type type, Sizes s, bool causal, int window, bool with_lse)
+static void run_forward(kiln_type type, Sizes s, bool causal, int window, bool with_lse, bool may_divide)
 {
     seed((unsigned)(s.rows * 31 + s.keys));
     Array *const q = ARRAY(type, s.batch, s.rows, s.heads, s.size),
@@ -40,26 +40,40 @@ static void check_forward(kiln_type type, Sizes s, bool causal, int window, bool
     fill_random(q, -1, 1);
     fill_random(k, -1, 1);
     fill_random(v, -0.5, 0.5);
-    assert_ok(kiln_attention_forward(ops, NULL,
-                                     &(kiln_attention_args){ .q = &q->tensor,
-                                                             .k = &k->tensor,
-                                                             .v = &v->tensor,
-                                                             .out = &out->tensor,
-                                                             .lse = with_lse ? &lse->tensor : NULL,
-                                                             .causal = causal,
-                                                             .window = window }));
-    assert_ok(kiln_stream_wait(device, NULL));
-    if (with_lse) array_fetch(lse);
-    array_fetch(out);
-    array_unchanged(q, "q");
-    array_unchanged(k, "k");
-    array_unchanged(v, "v");
+    kiln_attention_args args = { .q = &q->tensor,
+                                 .k = &k->tensor,
+                                 .v = &v->tensor,
+                                 .out = &out->tensor,
+                                 .lse = with_lse ? &lse->tensor : NULL,
+                                 .causal = causal,
+                                 .window = window };
+    size_t bytes;
+    assert_ok(kiln_attention_forward_workspace_size(ops, &args, &bytes));
+    assert_int_equal(bytes > 0, may_divide && !on_cpu());
+    Array *const workspace = bytes_new(bytes);
+    args.workspace = workspace->tensor.data;
+    for (int less = 0; less < (bytes ? 2 : 1); less++) { // with too little the keys are not divided
+        args.workspace_bytes = bytes - (size_t)less;
+        assert_ok(kiln_attention_forward(ops, NULL, &args));
+        assert_ok(kiln_stream_wait(device, NULL));
+        if (with_lse) array_fetch(lse);
+        array_fetch(out);
+        array_unchanged(q, "q");
+        array_unchanged(k, "k");
+        array_unchanged(v, "v");
 
-    const kiln_tensor *const o = host_result(out), *const l = host_result(lse);
-    expect_forward(&s, causal, window, 1 / sqrt(s.size), q, k, v, o, l);
-    assert_close("out", out, numbers(o), tolerance_of(type));
-    if (with_lse) assert_close("lse", lse, numbers(l), lse_tolerance);
+        const kiln_tensor *const o = host_result(out), *const l = host_result(lse);
+        expect_forward(&s, causal, window, 1 / sqrt(s.size), q, k, v, o, l);
+        assert_close("out", out, numbers(o), tolerance_of(type));
+        if (with_lse) assert_close("lse", lse, numbers(l), lse_tolerance);
+    }
+    array_fetch(workspace);
     free_arrays(NULL);
+}
+
+static void check_forward(kiln_type type, Sizes s, bool causal, int window, bool with_lse)
+{
+    run_forward(type, s, causal, window, with_lse, false);
 }
 
 static void forward(void **state)
@@ -86,6 +100,13 @@ static void forward_windows_and_types(void **state)
 {
     check_forward(KILN_BF16, (Sizes){ 1, 150, 200, 2, 1, 64, 64 }, false, 33, true);
     check_forward(KILN_F32, (Sizes){ 1, 50, 60, 2, 1, 32, 32 }, false, 0, false);
+}
+
+// Few queries over many keys.
+static void forward_divided(void **state)
+{
+    for (int causal = 0; causal < 2; causal++)
+        run_forward(KILN_BF16, (Sizes){ 1, 20, 2000, 2, 1, 64, 64 }, causal, 0, true, true);
 }
 
 // Scores that are all alike: no step changes the maximum, and none may change what was summed before it.
@@ -488,6 +509,7 @@ int main(void)
         cmocka_unit_test_teardown(forward, free_arrays),
         cmocka_unit_test_teardown(forward_head_sizes, free_arrays),
         cmocka_unit_test_teardown(forward_windows_and_types, free_arrays),
+        cmocka_unit_test_teardown(forward_divided, free_arrays),
         cmocka_unit_test_teardown(forward_of_long_rows, free_arrays),
         cmocka_unit_test_teardown(packed, free_arrays),
         cmocka_unit_test_teardown(backward, free_arrays),

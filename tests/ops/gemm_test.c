@@ -275,7 +275,7 @@ static void what_is_refused(void **state)
 
 static GemmChoice choose(int64_t m, int64_t n, int64_t k)
 {
-    const GemmShape shape = { 1, m, n, k, KILN_BF16, KILN_PRECISION_F32, false, 132, false };
+    const GemmShape shape = { 1, m, n, k, KILN_BF16, KILN_PRECISION_F32, false, 132, false, false };
     return gemm_choose(&shape);
 }
 
@@ -288,7 +288,8 @@ static void tiles_fit_the_shape(void **state)
     for (int64_t m = 0; m < 400; m += 13) // there is always one
         for (int type = 0; type < 2; type++) {
             const GemmShape shape = {
-                1, m, 200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, KILN_PRECISION_F32, false, 132, false
+                1,     m,   200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, KILN_PRECISION_F32,
+                false, 132, false,       false
             };
             assert_true(gemm_choose(&shape).rows > 0);
         }

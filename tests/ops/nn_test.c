@@ -241,6 +241,18 @@ static void softmax_and_argmax(void **state)
     assert_true(array_is_erased(all));
 }
 
+// What a GPU keeps on the chip but for the last pieces.
+static void softmax_of_long_rows(void **state)
+{
+    enum { ROWS = 2, N = 5 * 16384 + 64 };
+    Array *const x = drawn(KILN_F16, ROWS, N, -4, 4), *const y = result(KILN_F32, ROWS, N);
+    const kiln_tensor *const to = host_result(y);
+    done(kiln_softmax(ops, NULL, &(kiln_softmax_args){ .x = of(x), .out = of(y) }));
+    const kiln_arg args[] = { KILN_TENSOR(host_copy(x)), KILN_TENSOR(to) };
+    run_reference("norm/softmax.tile", "softmax", "T=f32, TY=f32", args, 2);
+    compare("out", y, numbers(to));
+}
+
 // Labels and tokens that are none of the row, or of the table, too.
 static void cross_entropy(void **state)
 {
@@ -411,6 +423,7 @@ int main(void)
         cmocka_unit_test_teardown(rotary_embedding, free_arrays),
         cmocka_unit_test_teardown(activations, free_arrays),
         cmocka_unit_test_teardown(softmax_and_argmax, free_arrays),
+        cmocka_unit_test_teardown(softmax_of_long_rows, free_arrays),
         cmocka_unit_test_teardown(cross_entropy, free_arrays),
         cmocka_unit_test_teardown(embedding, free_arrays),
         cmocka_unit_test_teardown(casts, free_arrays),

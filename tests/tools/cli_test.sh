@@ -492,6 +492,21 @@ echo "many${tab}cpu${tab}${tab}N=10${tab}H=7${tab}1e-6${tab}2e-6${tab}a machine"
 expect 0 'many<1,1,1,1,1,1,1,7>' "$kiln" build --tuned=rows.txt many.tile
 expect 0 '1 of more than 20000 choices timed' "$kiln" tune --seconds=5 --tries=1 many.tile N=10
 
+# kiln_gemm's table of times that were made up: the tile that the table expects to be faster is the slower one.
+{
+    echo 'M,N,K,size,BM,BN,steps,stages,turned,parts,us,peer'
+    for m in 100 200 300 400 500 600 700 800 900; do
+        for n in 512 1024; do echo "$m,$n,512,2,128,128,1,6,0,1,30,10
+$m,$n,512,2,128,256,1,4,0,1,9,10"; done
+    done
+} >times.csv
+expect 0 'fitted, others: ' "$kiln" tune --gemm-table=times.csv --steps=2000 --output=costs.c
+expect 0 'const GemmTile gemm_tiles' cat costs.c
+echo '1,2,3' >>times.csv
+expect 2 'times.csv:38: no time of a tile' "$kiln" tune --gemm-table=times.csv
+expect 2 'cannot read none.csv' "$kiln" tune --gemm-table=none.csv
+expect 2 'are a GPU' "$kiln" tune --gemm-table=none.csv --device=cpu
+
 # devices, cache
 expect 0 'cpu ' "$kiln" devices
 expect 0 '"cpu": {"usable": true' "$kiln" devices --json

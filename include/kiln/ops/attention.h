@@ -15,7 +15,7 @@
  * key is its sink. On GPUs the tanh of a forward call in 16 bits that asks for no lse is true to 2^-10 of itself, else to 2^-21.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
- * kernels/attention/forward.tile, varlen.tile, sink.tile, backward.tile, backward_varlen.tile and decode.tile.
+ * kernels/attention/forward.tile, split.tile, varlen.tile, sink.tile, backward.tile, backward_varlen.tile and decode.tile.
  */
 #ifndef KILN_OPS_ATTENTION_H
 #define KILN_OPS_ATTENTION_H
@@ -40,8 +40,12 @@ typedef struct kiln_attention_args {
     const double *scale;             /* > 0; NULL: 1/sqrt(D) */
     const kiln_tensor *sinks;        /* in   f32 [H]; NULL: none */
     double  softcap;                 /* > 0; 0: none */
+    void   *workspace;               /* kiln_attention_forward_workspace_size bytes, which are 0 for most shapes. With fewer, or NULL,
+                                      * the call divides no keys: few queries over many keys then leave multiprocessors idle */
+    size_t  workspace_bytes;
 } kiln_attention_args;
 
+KILN_API kiln_status kiln_attention_forward_workspace_size(kiln_ops *ops, const kiln_attention_args *args, size_t *bytes);
 KILN_API kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *args);
 
 /* ---- forward, a ragged batch packed without padding */

@@ -233,6 +233,8 @@ pub struct kiln_attention_args {
     pub scale: *const f64,
     pub sinks: *const kiln_tensor,
     pub softcap: f64,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
 }
 
 impl Default for kiln_attention_args {
@@ -2509,6 +2511,7 @@ extern "C" {
     pub fn kiln_attention_forward_kvpacked(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_attention_kvpacked_args) -> kiln_status;
     pub fn kiln_attention_forward_qkvpacked(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_attention_qkvpacked_args) -> kiln_status;
     pub fn kiln_attention_forward_varlen(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_attention_varlen_args) -> kiln_status;
+    pub fn kiln_attention_forward_workspace_size(ops: *mut kiln_ops, args: *const kiln_attention_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_block_mask(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_mask_args) -> kiln_status;
     pub fn kiln_block_sparse(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_args) -> kiln_status;
     pub fn kiln_block_sparse_decode(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_decode_args) -> kiln_status;

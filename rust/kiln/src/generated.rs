@@ -469,6 +469,7 @@ impl AttentionArgs<'_> {
             scale: number(self.scale, numbers),
             sinks: tensor(self.sinks, held),
             softcap: self.softcap,
+            ..Default::default()
         }
     }
 }
@@ -4005,9 +4006,15 @@ impl Operators {
     }
 
     /// `kiln_attention_forward`.
-    pub fn attention_forward(&self, stream: &Stream, args: &AttentionArgs) -> Result<()> {
+    pub fn attention_forward(&self, stream: &Stream, scratch: &mut Workspace, args: &AttentionArgs) -> Result<()> {
         let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
-        let c = args.c_struct(&mut numbers, &mut held);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_attention_forward_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_attention_forward(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);

@@ -43,6 +43,8 @@ static void decide_roles(Lowering *lo)
 {
     if (lo->has_producer) decide_producer(lo);
     decide_consumers(lo);
+    join_release_fences(lo);
+    drop_needless_fences(lo);
 }
 
 // ---- the whole

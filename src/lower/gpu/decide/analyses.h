@@ -29,5 +29,7 @@ void find_multistages(Lowering *lo);
 bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
 void find_backward_slice(Lowering *lo);
+void join_release_fences(Lowering *lo);  // of the schedule's roles, when they are complete
+void drop_needless_fences(Lowering *lo); // then
 
 #endif

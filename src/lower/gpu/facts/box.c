@@ -3,8 +3,8 @@
 //
 // A slice is a box if every subscript is an index or a range of constant width, by steps that the launch knows, and the
 // last dimension is a range of whole 16-byte pieces, by steps of 1. The launch's steps must be 1 to 8: where they are not,
-// and where the box would reach over more than 256 elements, kernels fall back. The tensor's strides must be multiples of 16 bytes: where shapes do not prove it,
-// kernels test it once per launch and fall back.
+// and where the box would reach over more than 256 elements, kernels fall back. The tensor's strides, and where in its row the
+// box begins, must be multiples of 16 bytes: where shapes do not prove it, kernels test it once per launch and fall back.
 //
 // A slice of a view is a box of the tensor under it, or of all of that tensor in the view's shape. Where the view may
 // end before the box does (the last page of a request, a window) or begin after it, the rows outside must be zero,
@@ -21,9 +21,10 @@ enum {
 }; // of a small copy
 
 // An innermost coordinate that is not a multiple of 16 bytes is an illegal instruction, in copies and in stores.
-static bool starts_at_a_piece(const Buffer *tensor, const Expr *start)
+static bool may_begin_at_piece(Lowering *lo, const Buffer *tensor, Expr *start)
 {
-    return expr_multiple(start) % 16 * dtype_bits(tensor->type) / 8 % 16 == 0;
+    Expr *test; // of the launch
+    return begins_at_piece(lo, tensor, start, &test);
 }
 
 static bool can_hold_boxes(const Buffer *tensor)
@@ -184,7 +185,7 @@ bool box_widths(Lowering *lo, const Region *region, int64_t *widths)
         if (sub->is_range && (sub->step || !expr_as_int(sub->width, &widths[d]))) return false;
     }
     const Sub *const last = &region->subs[tensor->rank - 1];
-    return last->is_range && starts_at_a_piece(tensor, last->start);
+    return last->is_range && may_begin_at_piece(lo, tensor, last->start);
 }
 
 bool box_has_steps(const Box *box)
@@ -283,7 +284,8 @@ static bool rows_are_walked(Lowering *lo, const TileInfo *tile, const TileOp *op
     const Buffer *const tensor = op->copy.src.buffer;
     const int bytes = dtype_bits(tensor->type) / 8, columns = op_info(lo, op)->im2col->columns;
     return lo->gpu->tma && tile && !row_padding(tile->buffer) && is_tensor_of_maps(lo, tensor) &&
-           !has_large_extents(lo, tensor) && starts_at_a_piece(tensor, op->copy.src.subs[tensor->rank - 1].start) &&
+           !has_large_extents(lo, tensor) &&
+           may_begin_at_piece(lo, tensor, op->copy.src.subs[tensor->rank - 1].start) &&
            (tile->wants_panels || (columns <= BOX_MAX && columns * bytes % 16 == 0));
 }
 
@@ -304,7 +306,7 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
     const Expr *const row = box.cut >= 0 ? int_const(lo->arena, 1) : first; // where a box begins: any row, or this one
     int64_t at;
     if (row && !(expr_as_int(row, &at) && at == 0) && !can_begin_at(tile, row, pitch_of(tile))) return false;
-    if (!starts_at_a_piece(box.tensor, box.start[last])) return false;
+    if (!may_begin_at_piece(lo, box.tensor, box.start[last])) return false;
     return tile->wants_panels || (box.width[last] <= BOX_MAX && box.width[last] * size % 16 == 0);
 }
 
@@ -319,7 +321,7 @@ bool copy_is_small(Lowering *lo, const TileOp *op)
     return tile->buffer->rank == 1 && expr_as_int(tile->buffer->shape[0], &extent) && extent <= SMALL_MAX &&
            region_is_whole(&op->copy.dst) && src->buffer->kind == BUFFER_TENSOR &&
            src->buffer->type == tile->buffer->type && dtype_bits(tile->buffer->type) == 32 &&
-           !(copy_is_box(lo, op) && !strides_are_aligned(lo, src->buffer));
+           !(copy_is_box(lo, op) && !copy_is_aligned(lo, op));
 }
 
 bool copy_is_cut(Lowering *lo, const TileOp *op)
@@ -339,41 +341,6 @@ int tma_bytes(Lowering *lo, const TileOp *op)
     if (!find_box(lo, &op->copy.src, &box)) return 0;
     for (int d = 0; d < box.tensor->rank; d++) n *= box.width[d];
     return (int)n;
-}
-
-// Coordinates of boxes have 32 bits, which a product of extents may leave. NULL: proved.
-static Expr *merged_extents_fit(Lowering *lo, const Buffer *view)
-{
-    Expr *test = NULL, *const most = int_const(lo->arena, INT32_MAX);
-    for (int d = 0; d < view->rank; d++)
-        if (!expr_at_least(most, view->shape[d]))
-            test = both(lo, test, expr_binary(lo->arena, X_LE, view->shape[d], most));
-    return test;
-}
-
-// Of bytes: NULL where they are known to be whole pieces.
-static Expr *are_pieces(Lowering *lo, Expr *elements, int size)
-{
-    Arena *const a = lo->arena;
-    if (expr_multiple(elements) * size % 16 == 0) return NULL;
-    Expr *const rest = expr_binary(a, X_MOD, int_mul(a, elements, int_const(a, size)), int_const(a, 16));
-    return expr_binary(a, X_EQ, rest, int_const(a, 0));
-}
-
-// Where strides are symbols a row may end within a piece of 16 bytes. A store of a box writes the piece to its end, beyond the
-// row (H100; a tensor without such strides has no such rows, because its pitch would not be aligned).
-Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
-{
-    Arena *const a = lo->arena;
-    const int size = dtype_bits(tensor->type) / 8;
-    const bool has_strides = tensor->stride[0] != NULL;
-    Expr *stride = int_const(a, 1);
-    Expr *test = has_strides ? are_pieces(lo, tensor->shape[tensor->rank - 1], size) : NULL;
-    for (int d = tensor->rank - 1; d > 0; d--) {
-        stride = has_strides ? tensor->stride[d - 1] : int_mul(a, stride, tensor->shape[d]);
-        test = both(lo, test, are_pieces(lo, stride, size));
-    }
-    return test && tensor->kind == BUFFER_VIEW ? both(lo, test, merged_extents_fit(lo, tensor)) : test;
 }
 
 bool is_not_negative(const Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }

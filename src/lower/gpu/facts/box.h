@@ -75,7 +75,6 @@ bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in 
 bool is_copy_into(const TileOp *op, const Buffer *tile);
 int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
-Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
 bool find_box(Lowering *lo, const Region *region, Box *box);
 Expr *steps_fit(Lowering *lo, const Box *box); // what the launch's numbers must be for its tensor map; NULL: proved
 bool box_has_steps(const Box *box);
@@ -84,5 +83,12 @@ bool box_widths(Lowering *lo, const Region *region,
 bool is_rows_of_tile(const Region *dst, Expr **first); // all of a tile (NULL), or some of its rows, from `first` on
 bool is_not_negative(const Lowering *lo, const Expr *x);
 bool is_known_at_launch(const Expr *x); // a function of symbols and scalar arguments
+
+// ---- box_pieces.c: Tile IR that tests the launch's numbers; NULL: proved
+Expr *copy_is_aligned(Lowering *lo, const TileOp *op); // all that its box needs
+Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);
+Expr *slice_is_aligned(Lowering *lo, const Region *region); // and a box may begin where it does
+// False: neither proved nor known at launch.
+bool begins_at_piece(Lowering *lo, const Buffer *tensor, Expr *start, Expr **test);
 
 #endif

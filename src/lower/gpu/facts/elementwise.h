@@ -44,7 +44,8 @@ struct Iteration {
         bool joins;
     } reductions[8]; // kept: layout dimensions; joins: threads exchange what they have
     int n_reductions;
-    bool is_linear; // the distributed indices are counted through by all threads together
+    const TileOp *halves; // while printing: a store of both halves of a word (halves.c)
+    bool is_linear;       // the distributed indices are counted through by all threads together
 };
 
 // ---- iteration.c

@@ -210,14 +210,25 @@ bool is_flow(const TileOp *op)
     return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
 }
 
+// An extent that divides another without rest, N/128 of N, is that one, and the divisor is the other side's.
+static bool add_extent(Factors *to, Factors *other, const Expr *x)
+{
+    int64_t by;
+    const Range range = expr_range(x); // a symbol that is required to be a number
+    if (range.has_lo && range.has_hi && range.lo == range.hi) return range.lo > 0 && (to->constant *= range.lo, true);
+    const bool divides = x->kind == E_BINARY && x->op.op == X_DIV && expr_as_int(x->op.b, &by) && by > 0 &&
+                         expr_multiple(x->op.a) % by == 0;
+    return divides ? add_factors(other, x->op.b) && add_factors(to, x->op.a) : add_factors(to, x);
+}
+
 // As many as its base: of rows of 7 a view of rows of 3 x 2 leaves one out, and does not go on in the next row by itself.
 bool has_all_elements(const Buffer *view)
 {
     Factors all = { .constant = 1 }, base = { .constant = 1 };
     for (int d = 0; d < view->rank; d++)
-        if (!add_factors(&all, view->shape[d])) return false;
+        if (!add_extent(&all, &base, view->shape[d])) return false;
     for (int d = 0; d < view->base.buffer->rank; d++)
-        if (!add_factors(&base, view->base.buffer->shape[d])) return false;
+        if (!add_extent(&base, &all, view->base.buffer->shape[d])) return false;
     return are_same_factors(all, &base);
 }
 

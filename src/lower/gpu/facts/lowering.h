@@ -106,6 +106,7 @@ typedef struct Lowering {
     bool has_producer, is_persistent;
     Expr *fetch_alignment;  // Tile IR: the strides that boxes need, of all fetched tensors; NULL: proved
     bool may_need_elements; // the producer also has a path without boxes
+    bool begins_anywhere;   // not for rows that are no whole pieces alone: a slice may begin within one
     bool may_step_rows;     // there it copies rows that are walked else (stepped_rows.c)
     int imbalance;          // the coordinate that the order of tiles goes by; -1: none
     bool in_pairs;          // long and short ones
@@ -123,6 +124,8 @@ typedef struct Lowering {
     bool shares;                        // some ring does
 
     // tensor maps
+    Expr **lets; // by variable id: what scalars are that are set once; NULL until they are asked for (box_pieces.c)
+    int n_lets;
     uint64_t no_maps; // parameters that have none: a launch carries few
     int n_cuts;       // copies of boxes that a view may end
 

@@ -17,7 +17,7 @@ enum {
     LIGHT_REGISTERS = 72,    // of a group that has statements but no products
     PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
     LIGHT_WORDS = 128,       // of fragments of a consumer, at most, beside which
-    WIDE_REGISTERS = 104,    // a producer group has so many, for lines in flight
+    WIDE_REGISTERS = 104, // a producer group has so many, for lines in flight; a producer that may well move elements
     GATHERER_REGISTERS = 56, // where cp.async moves them
     SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
     BOXES_REGISTERS = 24,
@@ -141,6 +141,7 @@ static int producer_need(const Lowering *lo)
     if (lo->has_producer_group)
         return most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch ? WIDE_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
+    if (lo->begins_anywhere) return WIDE_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) || most_panels(lo) >= PANELS_MANY || has_runs(lo)

@@ -12,7 +12,8 @@ static bool add_alignment(Lowering *lo, TileOp *op, void *context)
     if (!info || !info->fetched || info->fills || copy_is_small(lo, op)) return false;
     Box box = { .tensor = op->copy.src.buffer };
     if (!info->im2col && !find_box(lo, &op->copy.src, &box)) return false;
-    Expr *const one = strides_are_aligned(lo, box.tensor);
+    Expr *const one = copy_is_aligned(lo, op), *const rows = strides_are_aligned(lo, box.tensor);
+    lo->begins_anywhere |= one && !(rows && expr_equal(one, rows));
     Expr *const fits = info->im2col ? im2col_fits(lo, box.tensor, info->im2col) : steps_fit(lo, &box);
     if (one && !(*test && expr_equal(*test, one))) *test = both(lo, *test, one);
     if (fits) *test = both(lo, *test, fits);
@@ -66,6 +67,8 @@ void use_elements(Lowering *lo)
     lo->partition = lo->all = (Partition){ 1, lo->outside.partition.warps == 4 ? 4 : 1 };
     lo->is_specialised = false;
 }
+
+bool moves_elements(const Lowering *lo) { return lo->role == ROLE_PRODUCER && !lo->by_tma && !lo->has_producer_group; }
 
 void leave_role(Lowering *lo)
 {

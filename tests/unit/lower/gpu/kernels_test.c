@@ -156,7 +156,7 @@ static void explanations_say_what_runs(void **state)
             "setmaxnreg: 24 in the producer, 240 in group 0, 240 in group 1", "2 x 32768 bytes at 32768, panels of 64 columns, swizzle 128",
             "2 buffers, full at", "tensor map 1: K in boxes of 64 x 1 x 128 x 1", "(8 m64n128k16 of bf16 in each group, B K-major)",
             "(8 m64n128k16 of bf16 in each group, B N-major)", "ping-pong between the groups", "o to O by TMA, staged",
-            "staging of stores: 32768 bytes", "line 45: LSE written by the threads", "ring 0: q, 1 buffer, full" } },
+            "staging of stores: 32768 bytes", "line 46: LSE written by the threads", "ring 0: q, 1 buffer, full" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("SKV", 4096) }, 2, 90, { NULL }, NULL, true },
           { "A from registers, loaded before the loop", "ping-pong between the groups" } },       // without a mask
         { { "gemm/gemm.tile", "gemm_nt", { { 0 } }, 0, 90, { NULL }, NULL, true },
@@ -186,7 +186,7 @@ static void explanations_say_what_runs(void **state)
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import
-          { "softmax.tile:24 41 softmax.tile:32 softmax.tile:33" } },
+          { "softmax.tile:24 42 softmax.tile:32 softmax.tile:33" } },
     };
     // clang-format on
     for (int i = 0; i < COUNT(explained); i++) {

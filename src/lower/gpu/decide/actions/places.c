@@ -13,7 +13,7 @@ typedef struct Check {
 // in tiles each packed element has a byte of its own.
 static bool has_address(const Buffer *view)
 {
-    const Buffer *const below = view->base.buffer;
+    Buffer *const below = view->base.buffer;
     return view->type == below->type ||
            (dtype_bits(view->type) >= 8 && (dtype_bits(below->type) >= 8 || buffer_root(below)->kind == BUFFER_TENSOR));
 }

@@ -129,7 +129,7 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
     if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
         text_print(out, "  line %s: %s %s %s by TMA, staged%s\n", line_of(lo, op), from->name,
                    op->kind == T_COPY ? "to" : "added to", to->name,
-                   strides_are_aligned(lo, op->copy.dst.buffer)
+                   slice_is_aligned(lo, &op->copy.dst)
                        ? "; where its rows are not multiples of 16 bytes, by the threads"
                        : "");
     else if (fill_is_box(lo, op))

@@ -10,6 +10,7 @@
 #include "lower/gpu/decide/iteration/rows.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/roles.h"
 
 // ---- what a forall accesses
 
@@ -211,11 +212,13 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
             volume *= to;
         }
     }
-    // Large spaces stay loops: their registers would not be registers any more. Not where a row's place takes divisions,
-    // which a piece of it shares: the producer's pieces are a loop anyway.
-    const bool shares_places = op_info(lo, forall)->im2col && lo->role == ROLE_PRODUCER;
-    if (is_static && !once && (shares_places || volume <= 64 * (int64_t)partition_threads(it->partition))) {
-        const Layout layout = layout_blocked(it->n, extents, it->partition, widest_vector(lo, &uses));
+    // Large spaces stay loops: their registers would not be registers any more. Not the producer's, whose pieces are a loop
+    // anyway; but for 16 elements each of which it may have to load by itself it needs to have many.
+    const int widest = widest_vector(lo, &uses);
+    const bool is_loop = lo->role == ROLE_PRODUCER &&
+                         (op_info(lo, forall)->im2col || (moves_elements(lo) && (widest <= 8 || lo->begins_anywhere)));
+    if (is_static && !once && (is_loop || volume <= 64 * (int64_t)partition_threads(it->partition))) {
+        const Layout layout = layout_blocked(it->n, extents, it->partition, widest);
         if (!replicas_would_race(lo, forall, &uses, &layout)) {
             follow(it, &layout, which);
             return;

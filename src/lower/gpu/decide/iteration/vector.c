@@ -12,6 +12,7 @@
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/roles.h"
 
 typedef struct Search {
     Lowering *lo;
@@ -231,13 +232,14 @@ static bool has_continue(Lowering *lo, TileOp *op, void *context)
 
 // ---- loads that are made together
 
-enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64 }; // 32-bit registers of loads in flight
+enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64, PRODUCER_WORDS = 32 }; // 32-bit registers of loads in flight
 
 // Registers that the loads of one iteration take; 0: none is made ahead.
 static int mark_words(Lowering *lo, Iteration *it)
 {
     int words = 0;
-    for (int i = 0; i < it->n_loaded && lo->role == ROLE_CONSUMER; i++) {
+    const bool may_load = lo->role == ROLE_CONSUMER || (moves_elements(lo) && lo->begins_anywhere);
+    for (int i = 0; i < it->n_loaded && may_load; i++) {
         Buffer *const buffer = it->loaded[i].load->load.buffer;
         it->loaded[i].in_words = buffer_root(buffer)->kind == BUFFER_TENSOR;
         if (it->loaded[i].in_words) words += vector_words(buffer, it->layout.mode[it->vector].extent);
@@ -250,6 +252,8 @@ static void choose_batch(Lowering *lo, Iteration *it, int words)
 {
     int spare = (consumer_registers(lo) - fragment_words(lo)) / 2;
     spare = spare < BATCH_WORDS_MIN ? BATCH_WORDS_MIN : spare > BATCH_WORDS_MAX ? BATCH_WORDS_MAX : spare;
+    if (lo->role == ROLE_PRODUCER) // of WIDE_REGISTERS; an end of a row takes a register for each element
+        spare = it->layout.mode[it->vector].extent > 8 ? PRODUCER_WORDS / 2 : PRODUCER_WORDS;
     while (it->n_batched < it->n_order) {
         const int extent = it->layout.mode[it->order[it->n_order - 1 - it->n_batched]].extent;
         int chunk = extent;

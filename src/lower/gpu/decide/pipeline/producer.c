@@ -115,14 +115,12 @@ static bool is_box_beside(Lowering *lo, TileOp *op)
 
 static void act_without_boxes(Lowering *lo, TileOp *op, const Ring *ring)
 {
-    Box box;
     if (!is_box_beside(lo, op)) {
         act_elements(lo, op, ring);
         return;
     }
-    find_box(lo, &op->copy.src, &box);
     TileOp *const aligned = NEW(lo->arena, TileOp, .kind = T_IF, .span = op->span);
-    aligned->branch.cond = strides_are_aligned(lo, box.tensor);
+    aligned->branch.cond = copy_is_aligned(lo, op);
     if (!aligned->branch.cond) {
         act_box_copy(lo, op, ring);
         return;
@@ -153,9 +151,7 @@ static void act_copy(Lowering *lo, TileOp *op)
 // A copy among a producer group's statements, which fills what others gather: a box all the same, where it is one.
 bool fill_is_box(Lowering *lo, TileOp *op)
 {
-    if (op->kind != T_COPY || !op_info(lo, op)->fills || !copy_is_box(lo, op) ||
-        strides_are_aligned(lo, buffer_root(op->copy.src.buffer)))
-        return false;
+    if (op->kind != T_COPY || !op_info(lo, op)->fills || !copy_is_box(lo, op) || copy_is_aligned(lo, op)) return false;
     const Ring *const ring = tile_info(lo, op->copy.dst.buffer)->ring;
     return ring && ring->is_gathered;
 }

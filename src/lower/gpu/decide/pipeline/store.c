@@ -286,7 +286,7 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
 {
     StorePlan *const plan = NEW(lo->arena, StorePlan, .form = PLAN_STORE, .op = op);
     plan->is_transposed = store_is_transposed(lo, op);
-    plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
+    plan->aligned = slice_is_aligned(lo, &op->copy.dst);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
     plan->map = plan->is_transposed
                     ? map_of_slice(lo, &op->copy.dst, transposed_columns(op), 0, 128)

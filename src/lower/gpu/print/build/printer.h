@@ -36,6 +36,7 @@ struct Printer {
     bool traps;            // some code may stop the kernel
     bool has_stepped_rows; // some code copies them (print_stepped_rows.c)
     bool has_quads;        // some code stores by them (print_map.c)
+    bool has_pairs;        // some code calls functions of pairs.cuh
     Var **vars;
     int n_vars; // by Tile IR variable id: the variable that stands for it
     Table tile_vars, ring_vars, product_vars, op_vars, early_loads; // by what they belong to: see below

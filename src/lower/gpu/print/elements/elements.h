@@ -31,6 +31,11 @@ bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds); // a stored ve
 void store_quad(Printer *pr, const TileOp *store, Var *words, const Iteration *it);
 void emit_vector_stores(Printer *pr, Iteration *it);
 
+// ---- halves.c
+const TileOp *find_halves(Printer *pr, TileOp *map,
+                          const Iteration *it);            // a store whose elements along the last mode are; or NULL
+Expr *word_of_halves(const TileOp *store, const Var *var); // var: the index of the elements
+
 // ---- masks.c
 Expr *mask_test(Printer *pr, TileOp *forall, const Iteration *it); // uniform in a warp; NULL: no test would help
 

@@ -6,17 +6,17 @@
 #include "lower/gpu/print/elements/elements.h"
 #include "lower/gpu/facts/row_pieces.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
 enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
 
-// The subscript along the root's last dimension that stands for subs of the buffer.
-static Expr *root_column(Printer *pr, const Buffer *buffer, Expr *const *subs)
+// The buffer whose rows are counted where elements are: the root, or a view that is all of a tensor in another shape.
+static const Buffer *leave_views(Printer *pr, const Buffer *buffer, Expr **column)
 {
-    Expr *column = subs[buffer->rank - 1];
-    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer)
-        column = int_add(pr->arena, buffer->base.subs[buffer->base.buffer->rank - 1].start, column);
-    return column;
+    for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer)
+        *column = int_add(pr->arena, buffer->base.subs[buffer->base.buffer->rank - 1].start, *column);
+    return buffer;
 }
 
 typedef enum { NEVER_WHOLE, PERHAPS_WHOLE, ALWAYS_WHOLE } Wholeness;
@@ -35,12 +35,13 @@ static Wholeness wholeness(Printer *pr, const Iteration *it, Buffer *buffer, Exp
     for (int i = 0; i < it->n; i++)
         if (it->dim_of[i] == mode->dim) run = it->indices[i].var;
     int64_t coefficient = 0;
-    Expr *rest = NULL;
+    Expr *rest = NULL, *column = subs[buffer->rank - 1];
+    const Buffer *const rows = leave_views(pr, buffer, &column);
     if (root->kind != BUFFER_TENSOR || root->strided || width * dtype_bits(root->type) > 8 * 64 ||
-        !expr_affine(pr->arena, root_column(pr, buffer, subs), &run, 1, &coefficient, &rest) || coefficient != 1 ||
+        !expr_affine(pr->arena, column, &run, 1, &coefficient, &rest) || coefficient != 1 ||
         expr_multiple(rest) % width != 0)
         return NEVER_WHOLE;
-    Expr *const columns = root->shape[root->rank - 1];
+    Expr *const columns = rows->shape[rows->rank - 1];
     if (expr_multiple(columns) % width == 0) return ALWAYS_WHOLE;
     if (width * dtype_bits(root->type) < 8 * CHOICE_BYTES_MIN && !dtype_is_packed(root->type)) return NEVER_WHOLE;
     Expr *const over = expr_binary(pr->arena, X_MOD, columns, int_const(pr->arena, width));
@@ -61,8 +62,7 @@ static void emit_shared_move(Printer *pr, const char *verb, int width, Var *valu
 // One vector of a tensor: `columns` are tested by the function.
 static void emit_tested_move(Printer *pr, const char *verb, int width, Expr *words, const Place *place, Expr *extra)
 {
-    Expr *const columns =
-        place->columns ? place->columns : lower_int64(pr, place->root->shape[place->root->rank - 1], NULL);
+    Expr *const columns = place->columns ? place->columns : lower_int64(pr, place->extent, NULL);
     emit_call(pr, arena_printf(pr->arena, "%s<%d>", verb, width), 5, words,
               expr_address(pr->arena, place->pointer, place->at), or_true(pr, both(pr->lo, extra, place->rows_inside)),
               place->column, columns);
@@ -81,8 +81,7 @@ static void emit_packed_load(Printer *pr, bool whole, int width, Expr *words, co
                   or_true(pr, place->inside));
         return;
     }
-    Expr *const columns =
-        place->columns ? place->columns : lower_int64(pr, place->root->shape[place->root->rank - 1], NULL);
+    Expr *const columns = place->columns ? place->columns : lower_int64(pr, place->extent, NULL);
     emit_call(pr, arena_printf(pr->arena, "load_codes<%d, %d>", bits, width), 6, words, var_of(pr, place->pointer),
               place->at, or_true(pr, place->rows_inside), place->column, columns);
 }
@@ -108,11 +107,56 @@ static int begin_batch(Printer *pr, Iteration *it, Nest *nests)
     return it->n_batched;
 }
 
+// Narrow elements from any of them on, by the producer: words that are put right when all are there (around.cuh).
+static bool is_loaded_around(Printer *pr, const Iteration *it, int i, bool trusting)
+{
+    const Expr *const load = it->loaded[i].load;
+    const int bits = dtype_bits(load->load.buffer->type), width = it->layout.mode[it->vector].extent;
+    Expr *unused;
+    return it->loaded[i].in_words && pr->lo->begins_anywhere && pr->lo->role == ROLE_PRODUCER &&
+           (bits == 8 || bits == 16) && width * bits % 32 == 0 &&
+           !(trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE);
+}
+
+static int raw_words(const Iteration *it, int i)
+{
+    return vector_words(it->loaded[i].load->load.buffer, it->layout.mode[it->vector].extent) + 2;
+}
+
+static void declare_raw(Printer *pr, Iteration *it, bool trusting, Var **raw)
+{
+    for (int i = 0; i < it->n_loaded; i++)
+        if (is_loaded_around(pr, it, i, trusting))
+            raw[i] = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_raw", it->loaded[i].load->load.buffer->name),
+                                it->batch_size * raw_words(it, i));
+}
+
+static void settle_raw(Printer *pr, Iteration *it, Var *const *raw)
+{
+    Nest nests[LAYOUT_MAX_MODES];
+    const int width = it->layout.mode[it->vector].extent;
+    bool any = false;
+    for (int i = 0; i < it->n_loaded; i++) any |= raw[i] != NULL;
+    if (!any) return;
+    const int depth = begin_batch(pr, it, nests);
+    for (int i = 0; i < it->n_loaded; i++) {
+        if (!raw[i]) continue;
+        const Buffer *const buffer = it->loaded[i].load->load.buffer;
+        emit_call(pr, arena_printf(pr->arena, "settle<%d, %s>", width, dtype_info[loop_type(buffer->type)].c_name), 2,
+                  expr_address(pr->arena, it->loaded[i].values,
+                               i32_mul(pr, batch_number(pr, it), vector_words(buffer, width))),
+                  expr_address(pr->arena, raw[i], i32_mul(pr, batch_number(pr, it), raw_words(it, i))));
+    }
+    end_nests(pr, nests, depth);
+}
+
 // Loads of all iterations of the batch into their words. `trusting`: rows divide into whole vectors.
 static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
 {
     Nest nests[LAYOUT_MAX_MODES], block, guard;
     const int width = it->layout.mode[it->vector].extent, n = it->n_loaded;
+    Var *raw[COUNT(it->loaded)] = { 0 };
+    declare_raw(pr, it, trusting, raw);
     const int depth = begin_batch(pr, it, nests);
     begin_block(pr, &block);
     Expr *const valid = declare_indices(pr, it, ~0u);
@@ -128,12 +172,17 @@ static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
         const bool whole = trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE;
         if (is_packed_place(&place)) emit_packed_load(pr, whole, width, words, &place);
         else if (whole) emit_whole_move(pr, "load", width, words, &place, NULL);
+        else if (raw[i])
+            emit_tested_move(pr, "load_around", width,
+                             expr_address(pr->arena, raw[i], i32_mul(pr, batch_number(pr, it), raw_words(it, i))),
+                             &place, NULL);
         else emit_tested_move(pr, "load_words", width, words, &place, NULL);
     }
     it->n_loaded = n;
     if (valid) end_nest(pr, &guard);
     end_nest(pr, &block);
     end_nests(pr, nests, depth);
+    settle_raw(pr, it, raw);
 }
 
 // The words and the loads into them, both ways where only the launch tells which.

@@ -283,7 +283,9 @@ static void emit_spread(Printer *pr, TileOp *op, Iteration *it)
     for (int i = 0; i < it->n_reductions; i++) begin_reduction(pr, it, i);
     Nest serial[LOOP_INDICES_MAX], modes[2 * LAYOUT_MAX_MODES];
     const int depth = begin_serial_loops(pr, it, serial);
-    const int n = begin_register_loops(pr, it, modes);
+    it->halves = find_halves(pr, op, it);
+    const int n =
+        it->halves ? begin_mode_loops(pr, it, 0, it->n_order - 1, modes) : begin_register_loops(pr, it, modes);
     emit_modes(pr, op, it, ~0u);
     end_nests(pr, modes, n);
     end_nests(pr, serial, depth);

@@ -85,8 +85,14 @@ static void emit_store(Printer *pr, TileOp *op, Iteration *it)
             emit_element(pr, it->stored[i].values, var_of(pr, it->mode[it->vector]), value);
             return;
         }
-    Expr *const value = lower_as(pr, op->store.buffer->type, op->store.value, it);
     Place place;
+    if (it->halves == op) {
+        place_element(pr, op->store.buffer, op->store.subs, it, &place, op->span);
+        emit_call(pr, "store_pair", 2, expr_address(pr->arena, place.pointer, place.at),
+                  lower_as(pr, DTYPE_U32, op->store.value->convert.a->convert.a->op.a, it));
+        return;
+    }
+    Expr *const value = lower_as(pr, op->store.buffer->type, op->store.value, it);
     place_element(pr, op->store.buffer, op->store.subs, it, &place, op->span);
     store_at(pr, &place, value, it);
 }

@@ -35,6 +35,7 @@ typedef struct Place {
     Expr *inside; // NULL: always
     // for vectors along the last dimension of a tensor: all but the last dimension's test, and that one's parts
     Expr *rows_inside, *column, *columns;
+    Expr *extent; // Tile IR: of that dimension
 } Place;
 // A row's place, of a store to merged rows; between enter_row() and leave_row() all of its elements are in that row.
 Var *declare_row_at(Printer *pr, const TileOp *store, const Iteration *it);

@@ -208,6 +208,7 @@ static void place_in_row(Printer *pr, Expr *column, const Iteration *it, Place *
     place->root = tensor;
     place->pointer = pr->tensors[tensor->id];
     place->column = lower_int64(pr, subs[last], it);
+    place->extent = tensor->shape[last];
     place->columns = test ? lower_int64(pr, tensor->shape[last], NULL) : NULL;
     place->at = expr_binary(pr->arena, X_ADD, var_of(pr, row->at), place->column);
     place->rows_inside = expr_binary(pr->arena, X_GE, var_of(pr, row->at), expr_int(pr->arena, DTYPE_I64, 0));
@@ -225,6 +226,7 @@ static void place_in_tensor(Printer *pr, Buffer *tensor, Expr **subs, Expr *rows
     place_tensor(pr, tensor, subs, it, place);
     place->rows_inside = rows ? lower_expr(pr, rows, it) : NULL;
     place->column = last >= 0 ? lower_int64(pr, subs[last], it) : NULL;
+    place->extent = last >= 0 ? tensor->shape[last] : NULL;
     place->columns = column_test ? lower_int64(pr, tensor->shape[last], NULL) : NULL;
     place->inside = both(pr->lo, place->rows_inside, column_test ? lower_expr(pr, column_test, it) : NULL);
 }

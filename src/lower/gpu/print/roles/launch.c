@@ -31,6 +31,8 @@ static void add_preludes(Printer *pr)
         { "cuda/fma", lo->uses_fma },
         { "cuda/stepped", pr->has_stepped_rows },
         { "cuda/quads", pr->has_quads },
+        { "cuda/around", lo->begins_anywhere },
+        { "cuda/pairs", pr->has_pairs },
         { "cuda/trace", lo->target->trace },
     };
     // clang-format on
