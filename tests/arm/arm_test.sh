@@ -45,6 +45,8 @@ aarch64-linux-gnu-objdump -d gen/libarm.a >text
 grep -q 'bfdot.*z[0-9]*\.s' text || fail "the form sve256_bf16 has no bfdot"
 grep -qE 'fmla.*v[0-9]+\.4s' text || fail "the form neon has no fmla"
 for file; do case $file in /*) echo "$file" ;; *) echo "$source/$file" ;; esac; done >sources
+sh "$source/src/ops/forms.sh" "$source/include/kiln/ops" >forms.c
+echo "$folder/forms.c" >>sources
 mkdir objects
 n=0                                                        # files of two folders may have one name
 while read -r file; do
