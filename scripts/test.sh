@@ -205,7 +205,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 # ---- this build
 
 test_programs() { part programs run_ctest "$build" ${rests:+-E "$rests"}; }
-test_native()   { part kernels-native in_turns "" "$brief"; }
+test_native()   { part kernels-native in_turns "" "$native"; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }
 # shellcheck disable=SC2086
@@ -372,7 +372,7 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build rests rests_asan PYTHON_WITHOUT of_check of_avx2 of_portable quick whole brief compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build rests rests_asan PYTHON_WITHOUT of_check of_avx2 of_portable quick whole brief native compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait

@@ -5,7 +5,8 @@
 #
 # Within 15 days each has had its turn (tests/tools/turns_test.sh holds the lists to that):
 #
-#     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs
+#     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs, but
+#                               for those that are taken with checks
 #     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of half of the files,
 #                               few of the others
 #     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
@@ -35,7 +36,7 @@ group_of_day() { echo "$groups" | every 4 "$1" | tr ' ' '\n'; }
 
 # Sets what test.sh takes where nothing takes turns.
 take_all() {
-    whole=kernels brief='' compiled='' emulated=kernels sanitized=kernels of_check=kernels of_avx2=kernels of_portable=kernels
+    whole=kernels brief='' native='' compiled='' emulated=kernels sanitized=kernels of_check=kernels of_avx2=kernels of_portable=kernels
     language_90=tests/language/run brief_90='' language_80=tests/language/run
     rests='' rests_asan='' quick='' PYTHON_WITHOUT=''
 }
@@ -52,6 +53,7 @@ take_turns() {
     emulated=$(echo "$kernels" | every 3 $third)
     others=$(echo "$kernels" | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$')
     of_check=$(echo "$kernels" | every 3 $third)
+    native=$(echo "$brief" | grep -vxF "$of_check")        # with checks the others run on this processor, too
     of_avx2=$(echo "$others" | every 3 $((third + 1)))
     of_portable=$(echo "$others" | every 3 $((third + 2)))
     language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
