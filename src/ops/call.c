@@ -517,13 +517,20 @@ void call_done(const Call *call)
     if (call->record && !call->record->failed) keep(call, call->record);
 }
 
-__attribute__((noinline)) void call_sized(const Call *call, size_t bytes)
+__attribute__((noinline)) static void keep_size(const Call *call, size_t bytes)
 {
     Recording r;
     if (!call->sizing || !call->is_new) return;
     recording_begin(&r);
     r.bytes = bytes;
     keep(call, &r);
+}
+
+kiln_status call_sized(const Call *call, size_t bytes)
+{
+    *call->bytes = bytes;
+    keep_size(call, bytes);
+    return KILN_OK;
 }
 
 // ---- the table
@@ -721,7 +728,7 @@ static kiln_status size_of_kernel(Call *call, size_t *bytes)
 kiln_status call_size(Call *call, size_t *bytes)
 {
     const kiln_status status = size_of_kernel(call, bytes);
-    if (!status) call_sized(call, *bytes);
+    if (!status) keep_size(call, *bytes);
     return status;
 }
 

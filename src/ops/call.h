@@ -129,8 +129,8 @@ kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *
 kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, const Form *form,
                               size_t *bytes);
 // A call that has begun and agrees with an earlier one in all but addresses runs again, or gives the size again: true, it is done,
-// as one that has failed is. Otherwise it is kept by call_run, call_done or call_size. Its launches follow from its arguments alone, and it leaves nothing
-// else behind.
+// as one that has failed is. Otherwise it is kept by call_run, call_done, call_size or call_sized. Its launches follow from
+// its arguments alone, and it leaves nothing else behind.
 bool call_again(Call *call, kiln_stream *stream, kiln_status *status);
 void call_done(const Call *call); // its last launch was queued by call_launch
 // The first eight characters of a name: of one that is written out a constant, which is looked for without its text.
@@ -224,7 +224,8 @@ static inline void call_add(Call *call, kiln_arg arg)
     call->args[call->n_args++] = arg;
 }
 kiln_status call_size(Call *call, size_t *bytes);
-void call_sized(const Call *call, size_t bytes); // of a size function whose bytes are not its kernel's
+// The end of a size function whose bytes are not its kernel's.
+kiln_status call_sized(const Call *call, size_t bytes);
 // That the workspace is large enough, where something else is launched before the kernel that would say so.
 kiln_status call_room(Call *call, size_t workspace_bytes);
 kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes);

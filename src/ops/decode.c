@@ -464,10 +464,7 @@ kiln_status kiln_masked_decode_workspace_size(kiln_ops *ops, const kiln_masked_d
                                            FORM(kiln_masked_decode_args), bytes);
     if (call_again(&step.call, NULL, &status)) return status;
     status = check(&step, a, &checked);
-    if (status) return status;
-    *bytes = make_scratch(&step.call, step.split.tiles, NULL).bytes;
-    call_sized(&step.call, *bytes);
-    return KILN_OK;
+    return status ? status : call_sized(&step.call, make_scratch(&step.call, step.split.tiles, NULL).bytes);
 }
 
 kiln_status kiln_masked_decode(kiln_ops *ops, kiln_stream *stream, const kiln_masked_decode_args *a)

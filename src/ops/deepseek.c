@@ -276,10 +276,7 @@ kiln_status kiln_indexed_attention_workspace_size(kiln_ops *ops, const kiln_inde
                                            FORM(kiln_indexed_attention_args), bytes);
     if (call_again(&x.call, NULL, &status)) return status;
     status = prepare(&x, a);
-    if (status) return status;
-    *bytes = x.bytes;
-    call_sized(&x.call, *bytes);
-    return KILN_OK;
+    return status ? status : call_sized(&x.call, x.bytes);
 }
 
 kiln_status kiln_indexed_attention(kiln_ops *ops, kiln_stream *stream, const kiln_indexed_attention_args *a)

@@ -260,10 +260,7 @@ kiln_status kiln_indexed_attention_paged_workspace_size(kiln_ops *ops, const kil
                                            FORM(kiln_indexed_attention_paged_args), bytes);
     if (call_again(&x.call, NULL, &status)) return status;
     status = prepare(&x, a);
-    if (status) return status;
-    *bytes = x.bytes;
-    call_sized(&x.call, *bytes);
-    return KILN_OK;
+    return status ? status : call_sized(&x.call, x.bytes);
 }
 
 static kiln_status run(const Paged *x, kiln_stream *stream, char *workspace)
