@@ -78,7 +78,7 @@ def c_call(call, kernel):
         kept = list(kernel._launches.kept.values())[-1]
         launch, handle, words, n = lib.kiln_launch_with, kept.built.handle, kept.words, len(kept.words) // 2
         return lambda: launch(handle, None, words, n, None, 0)
-    _warm.thread.kept.clear(), _warm.thread.last.clear()
+    _warm.thread.kept.clear(), _warm.thread.last.clear(), _warm.thread.latest.clear()
     call(), call()
     made = list(_warm.thread.last.values())
     if not made:
@@ -89,6 +89,8 @@ def c_call(call, kernel):
         c.function = nothing
         for one in made:
             one.run = one.runner()
+            one.latest = one.latest and (*one.latest[:4], one.run, *one.latest[5:])
+        _warm.thread.latest.clear()
     function = c.function
     return lambda: function(handle, queue, pointer)
 
