@@ -110,7 +110,7 @@ class _Kept:
     checks: bool
     each: Any                                   # places of all arguments: of those that are no tensors, then of tensors
     tensors_at: Any                             # places of tensors; None: they cannot be compared
-    latest: Any                                 # number and names of arguments, checks, address of all places, run, places
+    latest: Any                                 # number and names of arguments, checks, address of all places, run, what it needs
     options: List[Any]                          # the objects that the first places are of, held
     plan: Any                                   # a weak reference
     memory: Dict[Any, Tuple[int, int, Any]]     # the thread's workspaces of this device, by stream
@@ -140,7 +140,7 @@ class _Kept:
         try:
             if _agree(addressof(tensors), values) == 1:
                 self.tensors_at = tensors
-                self.latest = n, self.names, self.checks, addressof(all), self.run, all
+                self.latest = n, self.names, self.checks, addressof(all), self.run, (all, self.each)
         except Exception:                       # none of the types that it knows
             pass
 
