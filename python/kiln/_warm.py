@@ -6,9 +6,9 @@ it stands there, and is kept if it made one call of the library and nothing else
 argument or new output each tensor of it is, and what was returned. Later calls like it put the addresses in and go on. Functions
 that are made warm have no other effect than that call, and look at no values in tensors.
 
-Only PyTorch's own tensors, all of different memory, on the framework's current stream; all else goes the long way. What is kept is a
-thread's own, so that no two calls share a struct. So are workspaces, one for each stream, which calls use one after another; a call
-that is captured in a graph gets its own.
+Only PyTorch's own tensors, all of different memory, on the framework's current stream; all else goes the long way. What is kept is
+a thread's own, so that no two calls share a struct. So are workspaces, one for each stream, which calls use one after another; a
+call that is captured in a graph gets its own.
 
 Where PyTorch has DLPack's exchange API, one call of the library (kiln_dlpack_agree) compares all arguments with those of the last
 call of the function: shapes, strides and types of tensors, and that what is no tensor is the very same object. Else the last call
@@ -40,7 +40,7 @@ class _Thread(threading.local):
         self.kept: Dict[Any, Optional["_Kept"]] = {}
         self.last: Dict[Any, "_Kept"] = {}      # by options: the call that was made last
         self.latest: Dict[Any, Tuple] = {}      # by function: the call that was made last, as _Kept.latest has it
-        self.memory: Dict[int, Dict[Any, Tuple[int, int, Any]]] = {}    # by device, then stream: a workspace's address, bytes, owner
+        self.memory: Dict[int, Dict[Any, Tuple[int, int, Any]]] = {}    # by device and stream: a workspace's address, bytes, owner
 
 
 thread = _Thread()
@@ -75,7 +75,7 @@ def _api(torch: Any) -> int:
 
 
 def _allocator(torch: Any, index: int, place: Any) -> Callable[[Any, Any, Any], Any]:
-    """Of new outputs, by shape, strides and type: by what PyTorch's compiled code calls, past the dispatcher, where there is that."""
+    """Of new outputs, by shape, strides and type: what PyTorch's compiled code calls, past the dispatcher, where that is there."""
     def plain(shape: Any, strides: Any, dtype: Any) -> Any:
         return torch.empty(shape, dtype=dtype, device=place)
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)        # private, so it may be gone
@@ -90,8 +90,8 @@ class _Kept:
     """A call, ready to be made again."""
 
     __slots__ = ("call", "taken", "made", "results", "is_tuple", "torch", "device", "place", "index", "sized", "pointer", "handle",
-                 "layout", "names", "checks", "each", "tensors_at", "latest", "options", "plan", "memory", "address", "bytes", "run",
-                 "__weakref__")
+                 "layout", "names", "checks", "each", "tensors_at", "latest", "options", "plan", "memory", "address", "bytes",
+                 "run")
 
     call: Any
     taken: List[Tuple[Any, int]]                # structs of tensors, and which argument each is
@@ -134,13 +134,12 @@ class _Kept:
                 place.address = addressof(structs[i])       # of its first field
         if not api:
             return
-        first = addressof(self.each)
-        all, tensors = (_Places(api, _item, _type_of, _release, addressof(self.each[skipped]), n - skipped)
-                        for skipped in (0, len(others)))
+        whole, tensors = (_Places(api, _item, _type_of, _release, addressof(self.each[skipped]), n - skipped)
+                          for skipped in (0, len(others)))
         try:
             if _agree(addressof(tensors), values) == 1:
                 self.tensors_at = tensors
-                self.latest = n, self.names, self.checks, addressof(all), self.run, (all, self.each)
+                self.latest = n, self.names, self.checks, addressof(whole), self.run, (whole, self.each)
         except Exception:                       # none of the types that it knows
             pass
 
@@ -264,21 +263,22 @@ def _keep(calls: List[Any], values: Sequence[Any], layout: "_Layout", names: Tup
     kept.results = [None if x is None else _place_of(x, made, order, values) for x in results]
     if any(at is None and x is not None for at, x in zip(kept.results, results)) or results == (None,):
         return None
-    kept.taken = [(tensor.struct, places.get(tensor.data_ptr, -1)) for field, tensor in call.tensors.items() if field not in call.made]
+    kept.taken = [(t.struct, places.get(t.data_ptr, -1)) for field, t in call.tensors.items() if field not in call.made]
     if {i for _, i in kept.taken} != set(layout.tensors_at):
-        return None                             # of memory that the function made; or one is no tensor of the call: its value counts
+        return None                             # one is of memory that the function made, or none of the call: its value counts
     shapes = {at: tuple(x.shape) for at, x in zip(kept.results, results) if at is not None and at >= 0}
     kept.made = []
     for i, (field, x) in enumerate(call.made.items()):
         shape = shapes.get(i, tuple(x.shape))
         kept.made.append((call.tensors[field].struct, shape, _row_major(shape), x.dtype))
-    return _settle(kept, call, values, layout, names, type(result) is tuple)
+    kept.is_tuple = type(result) is tuple
+    return _settle(kept, call, values, layout, names)
 
 
-def _settle(kept: _Kept, call: Any, values: Sequence[Any], layout: "_Layout", names: Tuple[str, ...], is_tuple: bool) -> Optional[_Kept]:
+def _settle(kept: _Kept, call: Any, values: Sequence[Any], layout: "_Layout", names: Tuple[str, ...]) -> Optional[_Kept]:
     """The rest of what is kept of a call."""
     first = call.first
-    kept.call, kept.is_tuple, kept.device, kept.place = call, is_tuple, first.device, values[layout.tensors_at[0]].device
+    kept.call, kept.device, kept.place = call, first.device, values[layout.tensors_at[0]].device
     kept.torch, kept.sized = first.framework.torch, int(call.args.workspace_bytes or 0) if call.size is not None else 0
     kept.index = -1 if first.device == "cpu" else int(first.device[5:])
     kept.pointer, kept.handle, kept.address, kept.bytes = ctypes.pointer(call.args), _calls.handle_of(first.device), 0, 0
