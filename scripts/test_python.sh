@@ -3,9 +3,9 @@
 # test_python.sh - the tests of the Python package with PyTorch, JAX and notebooks, on the CPU and on the emulated GPU.
 # usage: [KILN_PYTHON=PYTHON] test_python.sh BUILD [NAME...]      NAME: as python/tests/run.py takes them
 #
-# BUILD has the library, and in tests/ the emulated GPU. Taken is the Python that has all of python/tests/requirements.txt: $KILN_PYTHON,
-# python3, or else one that is made in BUILD/test-python by pip: 0.2 GB, or with CUDA 3 GB where PyTorch's own index is out of reach.
-# The tests take about a minute. Ends with 1 if one fails, or if something is missing.
+# BUILD has the library, and in tests/ the emulated GPU. Taken is the Python that has all of python/tests/requirements.txt:
+# $KILN_PYTHON, python3, or else one that is made in BUILD/test-python by pip: 0.2 GB, or with CUDA 3 GB where PyTorch's own index is
+# out of reach. The tests take about a minute. Ends with 1 if one fails, or if something is missing.
 set -u
 build=$(cd "$1" && pwd) || exit 1
 shift
@@ -29,5 +29,8 @@ if [ -z "$python" ] && ! make_python; then
     echo "    python3 -m pip install -r python/tests/requirements.txt"
     exit 1
 fi
-[ -e "$build/tests/libemulated_gpu.so" ] || { echo "test_python.sh: there is no emulated GPU in $build/tests: make test builds it" >&2; exit 1; }
+if [ ! -e "$build/tests/libemulated_gpu.so" ]; then
+    echo "test_python.sh: there is no emulated GPU in $build/tests: make test builds it" >&2
+    exit 1
+fi
 KILN_LIBRARY=$build/libkiln.so exec "$python" python/tests/run.py "$@"
