@@ -3,7 +3,7 @@
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 
-.PHONY: all demo test test-gpu test-python bench site clean
+.PHONY: all demo test test-gpu bench site clean
 
 # The `kiln` command, the libraries and the examples.
 all:
@@ -21,13 +21,6 @@ test:
 # On a machine with a GPU; needs no packages: CMake and cmocka are used where they are.
 test-gpu:
 	@sh scripts/test_gpu.sh $(BUILD)
-
-# The Python package's tests with PyTorch and JAX too, on the CPU and the emulated GPU; installs them in $(BUILD)/test-python if they
-# are not here.
-test-python:
-	@sh scripts/setup.sh test
-	@sh scripts/build.sh $(BUILD) $(JOBS)
-	@sh scripts/test_python.sh $(BUILD)
 
 bench: all
 	@$(BUILD)/kiln bench
