@@ -330,8 +330,8 @@ def _call_anew(function: Any, args: Tuple, named: Dict[str, Any], values: Tuple,
     key = (layout, _calls._checks, layout.options(values))
     kept = mine.last.get(key)
     if kept is None or not kept.agrees(values):
-        full = key + tuple([part for i in layout.tensors_at
-                            for x in (values[i],) for part in (x.shape, x.stride(), x.dtype, x.device)])
+        tensors = [values[i] for i in layout.tensors_at]
+        full = key + tuple([part for x in tensors for part in (x.shape, x.stride(), x.dtype, x.device)])
         if full not in mine.kept:
             return _record(function, args, named, values, layout, names, key, full)
         kept = mine.kept[full]
