@@ -215,9 +215,10 @@ static kiln_status check(Call *call, const kiln_quantised_gemm_args *g, const Fo
     return (*f)->scaling == BY_GROUPS ? check_groups(call, *f, g) : check_bytes(call, *f, g);
 }
 
-// Rows of a tile, and its parts along K.
+// Rows of a tile, its parts along K, and the last columns of c of which tiles are divided into them.
 typedef struct Tiling {
     int rows, parts;
+    int64_t columns;
 } Tiling;
 
 static int64_t tiles_of(int64_t m, int64_t n, int rows)
@@ -245,16 +246,16 @@ static int least_parts(int64_t tiles, int64_t room, int64_t blocks)
 static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t blocks)
 {
     const int processors = ops_processors(call->ops);
-    if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1 };
+    if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1, n };
     if (m <= SMALL_TILES_ROWS)
         return (Tiling){ SMALL_TILES_ROWS,
-                         least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks) };
-    if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1 };
+                         least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks), n };
+    if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1, n };
     const int rows = m > FEW_TILES_ROWS && tiles_of(m, n, TILE_ROWS) * 2 >= processors ? TILE_ROWS : FEW_TILES_ROWS;
     const int64_t tiles = tiles_of(m, n, rows), room = rows == FEW_TILES_ROWS ? 2 * processors : processors;
     int64_t parts = tiles ? room / tiles : 1;
     parts = parts > PARTS_MOST ? PARTS_MOST : parts > blocks ? blocks : parts;
-    return (Tiling){ rows, parts < 1 ? 1 : (int)parts };
+    return (Tiling){ rows, parts < 1 ? 1 : (int)parts, n };
 }
 
 // Tiles of weights as the left operand (kernels/quant/left.tile, bytes_left.tile): microseconds of a step of a tile, of TILE_ROWS
@@ -278,26 +279,43 @@ static const LeftTile few_tiles[LEFT_TILES] = { // codes of 4 bits, of at most 3
 static const LeftTile byte_tiles[LEFT_TILES] = { { 16, 0.58 }, { 32, 0.6 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 } };
 static const double JOIN_TIME = 4, JOIN_BYTES = 3e6; // of a launch more; that are read in a microsecond
 
-static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t blocks, int parts, int processors)
+static int64_t rounds_of(int64_t instances, int processors) { return (instances + processors - 1) / processors; }
+
+// Of c's first `whole` columns tiles are not divided, and come first.
+static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t blocks, int parts, int64_t whole,
+                        int processors)
 {
-    const int64_t tiles = (m + tile->rows - 1) / tile->rows * ((n + TILE_ROWS - 1) / TILE_ROWS);
-    const double rounds = (double)((tiles * parts + processors - 1) / processors), steps = (double)blocks / parts;
-    return rounds * steps * tile->step + (parts > 1 ? JOIN_TIME + (double)m * (double)n * 8 * parts / JOIN_BYTES : 0);
+    const int64_t down = (m + tile->rows - 1) / tile->rows, before = down * (whole / TILE_ROWS);
+    const int64_t tiles = down * ((n - whole + TILE_ROWS - 1) / TILE_ROWS), full = before / processors;
+    const double rounds = (double)rounds_of(before - full * processors + tiles * parts, processors);
+    const double join = JOIN_TIME + (double)m * (double)(n - whole) * 8 * parts / JOIN_BYTES;
+    return ((double)full + rounds / parts) * (double)blocks * tile->step + (parts > 1 ? join : 0);
 }
 
-// The rows, no more than rows_most, and the parts that take the least time.
+// The most columns whose tiles fill the processors in full rounds.
+static int64_t whole_columns(const LeftTile *tile, int64_t m, int64_t n, int processors)
+{
+    const int64_t down = (m + tile->rows - 1) / tile->rows, across = (n + TILE_ROWS - 1) / TILE_ROWS;
+    return tile->rows < TILE_ROWS ? 0 : down * across / processors * processors / down * TILE_ROWS;
+}
+
+// The rows, no more than rows_most, the parts and the columns in parts that take the least time.
 static Tiling choose_left(const Call *call, const LeftTile *tiles, int64_t m, int64_t blocks, int rows_most,
                           int parts_most)
 {
     const int64_t n = call_extent(call, "N");
-    Tiling least = { tiles[0].rows, 1 };
+    const int processors = ops_processors(call->ops);
+    Tiling least = { tiles[0].rows, 1, n };
     double least_time = INFINITY;
     for (int i = 0; i < LEFT_TILES && tiles[i].rows <= rows_most && (i == 0 || m > tiles[i - 1].rows); i++)
         for (int parts = 1; parts <= parts_most && (parts == 1 || parts <= blocks); parts++) {
-            const double time = left_time(&tiles[i], m, n, blocks, parts, ops_processors(call->ops));
-            if (time >= least_time) continue;
-            least_time = time;
-            least = (Tiling){ tiles[i].rows, parts };
+            const int64_t most = parts > 1 ? whole_columns(&tiles[i], m, n, processors) : 0;
+            for (int64_t whole = 0; whole <= most; whole += most ? most : 1) {
+                const double time = left_time(&tiles[i], m, n, blocks, parts, whole, processors);
+                if (time >= least_time || whole >= n) continue;
+                least_time = time;
+                least = (Tiling){ tiles[i].rows, parts, n - whole };
+            }
         }
     return least;
 }
@@ -349,6 +367,7 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
                                            code, scale, group, yes(is_nf4), yes(tiling.parts > 1), rows,
                                            LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
     call_add(call, KILN_INT(tiling.parts));
+    call_add(call, KILN_INT(tiling.columns));
     return status;
 }
 
