@@ -123,6 +123,7 @@ static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *
         lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
         lo->diags = lo->kernel->diags = diags;
         lo->failed = !analyse(lo, &again);
+        if (lo->failed) undo_forall_copies(lo); // what is found about a copy is this lowering's
         lo->diags = lo->kernel->diags = like->diags;
     } while (again);
     return lo;
@@ -153,7 +154,10 @@ static Lowering *analyse_kernel(const Lowering *like)
     for (int i = 0; i < COUNT(others); i++) {
         if (others[i] == hinted || !may_have_groups(first, others[i])) continue;
         Lowering *const other = attempt(like, others[i], true, diags_new(like->arena));
-        if (other->failed || loop_products_of(other) > loop_products_of(first)) continue;
+        if (other->failed || loop_products_of(other) > loop_products_of(first)) {
+            undo_forall_copies(other);
+            continue;
+        }
         note(other, "the threads of as many warps as are hinted have too few registers: there are %d groups",
              other->partition.groups);
         return other;

@@ -10,6 +10,7 @@ void structure_kernel(Lowering *lo);
 void merge_pipeline_indices(Lowering *lo);
 void find_bounds(Lowering *lo);
 void find_forall_copies(Lowering *lo);
+void undo_forall_copies(Lowering *lo); // the kernel as it was before, for another lowering
 void limit_maps(Lowering *lo);
 void find_cluster(Lowering *lo);
 void find_warp_roles(Lowering *lo);

@@ -63,6 +63,11 @@ typedef struct MmaInFlight {
     bool is_covered; // other statements have come since
 } MmaInFlight;
 
+typedef struct Rewritten {
+    TileOp *op;
+    TileOp before;
+} Rewritten;
+
 typedef struct Lowering {
     Arena *arena;
     TileKernel *kernel;
@@ -89,6 +94,7 @@ typedef struct Lowering {
     bool adds_floats;            // atomically: the order matters
     bool calls_printf;           // some statement prints or asserts
     bool uses_fma;               // some product is by multiply-adds
+    VEC(Rewritten) rewritten;    // statements that were seen to be copies (forall_copies.c)
     VEC(const char *) notes;     // for explain
     int n_barriers;              // the same: of those that it lists
 

@@ -412,6 +412,12 @@ static Expr *hoist(Lowering *lo, Loops *loops, Expr *x, TileOp **here)
 
 // ---- the copy
 
+static void note_rewritten(Lowering *lo, TileOp *op)
+{
+    const Rewritten one = { op, *op };
+    VEC_PUSH(lo->arena, &lo->rewritten, one);
+}
+
 static bool become_copy(Lowering *lo, TileOp *op, const Gather *gather)
 {
     Arena *const a = lo->arena;
@@ -425,6 +431,7 @@ static bool become_copy(Lowering *lo, TileOp *op, const Gather *gather)
     map->next = NULL;
     OpInfo *const info = op_info(lo, op);
     info->map = map;
+    note_rewritten(lo, op);
     op->kind = T_COPY;
     op->copy.dst = region_whole(a, gather->store->store.buffer, op->span);
     op->copy.src = src;
@@ -453,6 +460,7 @@ static void see_copy(Lowering *lo, TileOp *op)
         region_rank(&op->copy.src) != view->rank || !find_box(lo, &op->copy.src, &box))
         return;
     as_map(lo, op); // of the copy as it was
+    note_rewritten(lo, op);
     op->copy.dst = region_whole(lo->arena, tile, op->copy.dst.span);
     op_info(lo, op)->merges_rows = true;
 }
@@ -517,6 +525,7 @@ static void see_scatter(Lowering *lo, TileOp *op)
     memcpy(dst.subs, gather.subs, sizeof(Sub) * (size_t)tensor->rank);
     op_info(lo, op)->map = map;
     op_info(lo, op)->merges_rows = n_ranges > 2;
+    note_rewritten(lo, op);
     op->kind = T_COPY;
     op->copy.dst = dst;
     op->copy.src = region_whole(lo->arena, result->load.buffer, op->span);
@@ -561,4 +570,14 @@ static void find_in_block(Lowering *lo, TileOp **link, Loops *loops)
 void find_forall_copies(Lowering *lo)
 {
     if (lo->gpu->tma && !lo->kernel->checked) find_in_block(lo, &lo->kernel->body, &(Loops){ .n = 0 });
+}
+
+void undo_forall_copies(Lowering *lo)
+{
+    for (int i = lo->rewritten.count - 1; i >= 0; i--) {
+        TileOp *const op = lo->rewritten.items[i].op, *const next = op->next;
+        *op = lo->rewritten.items[i].before;
+        op->next = next;
+    }
+    lo->rewritten.count = 0;
 }
