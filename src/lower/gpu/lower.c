@@ -100,6 +100,7 @@ static bool analyse(Lowering *lo, bool *again)
     lo->fetch_alignment = lo->has_producer ? fetch_alignment(lo) : NULL;
     lo->may_need_elements = lo->fetch_alignment != NULL;
     each_op(lo, lo->kernel->body, find_walk, &lo->may_step_rows);
+    lo->may_shift_rows = lo->may_need_elements && !lo->may_step_rows && may_shift_rows(lo);
     each_op(lo, lo->kernel->body, adds_floats, &lo->adds_floats);
     lo->imbalance = find_imbalance(lo, &lo->in_pairs);
     choose_preloads(lo);

@@ -12,6 +12,7 @@ void find_bounds(Lowering *lo);
 void find_forall_copies(Lowering *lo);
 void undo_forall_copies(Lowering *lo); // the kernel as it was before, for another lowering
 void limit_maps(Lowering *lo);
+bool may_shift_rows(Lowering *lo); // where no boxes can be made (shifted_rows.c)
 void find_cluster(Lowering *lo);
 void find_warp_roles(Lowering *lo);
 void expand_scans(Lowering *lo, TileOp **link);

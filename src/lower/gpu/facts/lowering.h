@@ -114,13 +114,14 @@ typedef struct Lowering {
     bool may_need_elements; // the producer also has a path without boxes
     bool begins_anywhere;   // not for rows that are no whole pieces alone: a slice may begin within one
     bool may_step_rows;     // there it copies rows that are walked else (stepped_rows.c)
+    bool may_shift_rows;    // there it copies rows that begin anywhere (shifted_rows.c)
     int imbalance;          // the coordinate that the order of tiles goes by; -1: none
     bool in_pairs;          // long and short ones
     bool *in_backward_slice;
     int n_in_backward_slice;    // by variable id: the producer computes it
     bool has_rows;              // consumers copy rows by cp.async (gather.c)
     bool has_register_prefetch; // the producer group holds rows of the next step (register_prefetch.c)
-    bool remakes_addresses;     // of transfers, where they are used: no registers are left to keep them (register_limits.c)
+    bool remakes_addresses; // of transfers, where they are used: no registers are left to keep them (register_limits.c)
 
     // rings and barriers
     VEC(Ring *) rings;
@@ -174,6 +175,7 @@ typedef struct Lowering {
     int n_alternating;                            // copies that a cluster's CTAs take in turn
     const struct PrefetchedRows *prefetched_rows; // to convert, in registers before their step; NULL: none
     const struct SteppedRows *stepped_rows;       // of the pipeline at hand; NULL: none (stepped_rows.c)
+    const struct ShiftedRows *shifted_rows;       // the same (shifted_rows.c)
     TileOp *early_issue;  // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
     bool schedules_waits; // waits for products stay where they are (software_pipeline.c)
 } Lowering;

@@ -18,6 +18,7 @@ enum {
     PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
     LIGHT_WORDS = 128,       // of fragments of a consumer, at most, beside which
     WIDE_REGISTERS = 104, // a producer group has so many, for lines in flight; a producer that may well move elements
+    BESIDE_WIDE = 64,     // beside fragments, of consumers that leave it these
     GATHERER_REGISTERS = 56, // where cp.async moves them
     SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
     BOXES_REGISTERS = 24,
@@ -134,6 +135,12 @@ static bool has_runs(const Lowering *lo)
     return any;
 }
 
+static int consumer_share(const Lowering *lo, int producer)
+{
+    const int groups = lo->all.groups + 1, each = registers_each(lo, groups * WARPGROUP_THREADS * occupancy(lo));
+    return at_most((groups * each - producer) / lo->all.groups / 8 * 8);
+}
+
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
@@ -141,6 +148,7 @@ static int producer_need(const Lowering *lo)
     if (lo->has_producer_group)
         return most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch ? WIDE_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
+    if (lo->may_shift_rows) return SHIFTING_REGISTERS;
     if (lo->begins_anywhere) return WIDE_REGISTERS;
     if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
@@ -154,8 +162,15 @@ Shares divide_registers(const Lowering *lo)
 {
     const int groups = lo->all.groups + 1;
     if (!lo->has_producer || lo->partition.warps != 4 || (groups < 3 && occupancy(lo) == 1)) return (Shares){ 0, 0 };
-    const int producer = producer_need(lo), each = registers_each(lo, groups * WARPGROUP_THREADS * occupancy(lo));
-    return (Shares){ producer, at_most((groups * each - producer) / lo->all.groups / 8 * 8) };
+    const int producer = producer_need(lo);
+    return (Shares){ producer, consumer_share(lo, producer) };
+}
+
+// Where the registers are not divided, each thread has as many as are compiled for.
+bool can_shift_rows(const Lowering *lo)
+{
+    const int words = scope_words(lo, lo->kernel->body);
+    return words <= HEAVY_FRAGMENTS && consumer_share(lo, SHIFTING_REGISTERS) >= words + BESIDE_WIDE;
 }
 
 int consumer_registers(const Lowering *lo)

@@ -13,6 +13,7 @@ typedef enum PlanForm {
     PLAN_ROWS,     // rows.h
     PLAN_ROW_ELEMENTS,
     PLAN_STEPPED_ROWS,
+    PLAN_SHIFTED_ROWS,
     PLAN_CONVERSION, // convert_layout.h
     PLAN_CONVERSION_PART,
     PLAN_MATRIX_LOAD, // matrix_load.h
@@ -27,6 +28,7 @@ typedef enum StepsForm {
     STEPS_MULTISTAGE,     // multistage.h
     STEPS_OF_ROW_INDICES, // rows.h
     STEPS_OF_STEPPED_ROWS,
+    STEPS_OF_SHIFTED_ROWS,
 } StepsForm;
 
 #endif

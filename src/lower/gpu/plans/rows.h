@@ -79,6 +79,26 @@ typedef struct SteppedCopy {
     const SteppedRows *rows;
 } SteppedCopy;
 
+// Rows of a tile that begin at any element. A lane has `parts` words of a row in each of so many rounds; `held` rounds stay loaded.
+enum { SHIFTED_MAX = 4 };
+typedef struct ShiftedCopy {
+    PlanForm form; // PLAN_SHIFTED_ROWS
+    const TileOp *op;
+    const TileInfo *tile;
+    Buffer *tensor;
+    Expr *start[MAX_RANK];
+    Expr *aligned; // then it is a box
+    int along;     // the tensor's dimension of rows
+    int rows, columns, parts, rounds, held;
+    int index; // among those of its pipeline
+} ShiftedCopy;
+typedef struct ShiftedRows {
+    StepsForm form; // STEPS_OF_SHIFTED_ROWS
+    const TileOp *pipeline;
+    int n;
+    ShiftedCopy copies[SHIFTED_MAX];
+} ShiftedRows;
+
 enum {
     STEPPED_ELEMENTS = 8, // of a piece, at most; those that are loaded ahead have a register each
     STEPPED_LINES = 4     // rows of a thread, at most

@@ -60,6 +60,7 @@ struct Action {
             int ring, bytes;
             int boxes;  // of a run; 0: it is one, or none
             bool walks; // im2col: from a row on those that follow in a merged index
+            int ahead;  // of rows that begin anywhere: words and those after them that a thread holds of the next step
             const char *predicate;
         } copy; // ring: NO_RING, or the one it fills
         struct {

@@ -7,7 +7,9 @@
 //   register_prefetch.c        rows that pass through registers, which the step before has loaded
 //   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
 //   stepped_rows.c             rows that are walked by the launch's numbers, or copied by threads that step through them
-//   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, print_stepped_rows.c, lines.c
+//   shifted_rows.c             rows that begin anywhere, which threads copy by the words around them
+//   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, print_stepped_rows.c,
+//   print_shifted_rows.c, next_step.c, lines.c
 //                              printing (print_rows.h); lines.c: where a lane stands in a row of the tensor and of the tile
 #ifndef KILN_LOWER_GPU_DECIDE_COPY_ROWS_H
 #define KILN_LOWER_GPU_DECIDE_COPY_ROWS_H
@@ -32,6 +34,12 @@ const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline); // NUL
 // ---- stepped_rows.c
 const SteppedRows *find_stepped_rows(Lowering *lo, const TileOp *pipeline); // of the producer without boxes; NULL: none
 const SteppedCopy *plan_stepped_copy(Lowering *lo, const SteppedRows *rows);
+bool is_made_inside(const Expr *x, void *pipeline); // the step before does not know it
+bool is_whole_group(const Lowering *lo);            // the producer's threads, and they do nothing else
+
+// ---- shifted_rows.c
+const ShiftedRows *find_shifted_rows(Lowering *lo, const TileOp *pipeline); // of the producer without boxes; NULL: none
+const ShiftedCopy *shifted_copy_of(const Lowering *lo, const TileOp *op);   // NULL: it is none
 
 // ---- row_index_loop.c
 void decide_row_index_loop(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));

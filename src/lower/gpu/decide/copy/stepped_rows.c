@@ -33,13 +33,12 @@ static bool is_index_of(const TileOp *pipeline, const Var *var)
     return false;
 }
 
-static bool is_made_inside(const Expr *x, void *context)
+bool is_made_inside(const Expr *x, void *pipeline)
 {
-    const Inside *const inside = context;
     if (x->kind == E_LOAD) return true;
     if (x->kind != E_VAR || x->var.var->kind != VAR_LOCAL) return false;
     if (x->var.var->assigned) return true;
-    for (const TileOp *op = inside->pipeline->pipeline.body; op; op = op->next)
+    for (const TileOp *op = ((const TileOp *)pipeline)->pipeline.body; op; op = op->next)
         if (op->kind == T_LET && op->let.var == x->var.var) return true;
     return false;
 }
@@ -47,7 +46,8 @@ static bool is_made_inside(const Expr *x, void *context)
 static bool moves_with_step(const Expr *x, void *context)
 {
     const Inside *const inside = context;
-    return (x->kind == E_VAR && is_index_of(inside->pipeline, x->var.var)) || is_made_inside(x, context);
+    return (x->kind == E_VAR && is_index_of(inside->pipeline, x->var.var)) ||
+           is_made_inside(x, (void *)inside->pipeline);
 }
 
 static bool divide_subscript(const Inside *inside, SteppedRows *rows, int d, Expr *sub)
@@ -58,7 +58,9 @@ static bool divide_subscript(const Inside *inside, SteppedRows *rows, int d, Exp
     for (int i = 0; i < terms.n; i++) {
         const bool of_row = expr_uses(terms.list[i].x, rows->row);
         Expr **const part = of_row ? &rows->of_row[d] : &rows->of_step[d];
-        if (expr_any(terms.list[i].x, of_row ? moves_with_step : is_made_inside, (void *)inside)) return false;
+        if (of_row ? expr_any(terms.list[i].x, moves_with_step, (void *)inside)
+                   : expr_any(terms.list[i].x, is_made_inside, (void *)inside->pipeline))
+            return false;
         *part = add_term(a, *part ? *part : int_const(a, 0), &terms.list[i]);
     }
     return true;
@@ -71,7 +73,7 @@ static bool divide_subscripts(const Inside *inside, SteppedRows *rows, const Til
     const Range from = expr_range(column);
     for (int d = 0; d < last; d++)
         if (!divide_subscript(inside, rows, d, subs[d])) return false;
-    return from.has_lo && from.lo >= 0 && !expr_any(column, is_made_inside, (void *)inside);
+    return from.has_lo && from.lo >= 0 && !expr_any(column, is_made_inside, (void *)inside->pipeline);
 }
 
 // ---- among the threads
@@ -118,13 +120,14 @@ static bool plan_steps(Lowering *lo, const TileOp *pipeline, const TileOp *op, S
     return lay_lines(rows) && bounds_are_fixed(&inside) && divide_subscripts(&inside, rows, op, im2col->subs);
 }
 
+bool is_whole_group(const Lowering *lo) { return !lo->has_producer_group && lo->partition.warps == 4 && !lo->shares; }
+
 // Of the first such copy of a step; NULL: none.
 const SteppedRows *find_stepped_rows(Lowering *lo, const TileOp *pipeline)
 {
     SteppedRows *const rows = NEW(lo->arena, SteppedRows);
     const int registers = producer_registers(lo);
-    if (lo->has_producer_group || lo->partition.warps != 4 || lo->shares) return NULL;
-    if (registers && registers < STEPPING_REGISTERS) return NULL;
+    if (!is_whole_group(lo) || (registers && registers < STEPPING_REGISTERS)) return NULL;
     for (const TileOp *op = pipeline->pipeline.body; op; op = op->next)
         if (plan_steps(lo, pipeline, op, rows)) return rows;
     return NULL;

@@ -209,7 +209,8 @@ static void add_plan(Lowering *lo, const ScheduleRole *role, const Action *actio
     case PLAN_MATRIX_LOAD: add_panels(action->op, work); return;
     case PLAN_ROWS: add_rows(lo, action->print, work); return;
     case PLAN_ROW_ELEMENTS: add_pieces(lo, ((const RowElements *)action->print)->map, false, work); return;
-    case PLAN_STEPPED_ROWS: add_pieces(lo, map_of(lo, action->op), false, work); return;
+    case PLAN_STEPPED_ROWS:
+    case PLAN_SHIFTED_ROWS: add_pieces(lo, map_of(lo, action->op), false, work); return;
     case PLAN_PIECES: add_pieces(lo, ((const Pieces *)action->print)->map, false, work); return;
     case PLAN_STORE: add_staged_store(action->op, groups_of_action(lo, role), lo->all.groups, work); return;
     case PLAN_CONVERSION: add_conversion(lo, action->print, work); return;

@@ -15,6 +15,7 @@
 #include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/decide/copy/rows.h"
 #include "lower/gpu/decide/pipeline/pipeline.h"
+#include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/decide/pipeline/producer_group.h"
 #include "lower/gpu/decide/pipeline/ring_uses.h"
@@ -96,20 +97,23 @@ static void act_elements(Lowering *lo, TileOp *op, const Ring *ring)
 {
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
-    if (!lo->stepped_rows || lo->stepped_rows->op != op) {
-        access_tile(lo, act_map(lo, op, copy), tile, false, true, false);
-        return;
+    const ShiftedCopy *const shifted = shifted_copy_of(lo, op);
+    if (shifted) {
+        as_map(lo, op); // for its work
+        copy.copy.ahead = shifted->held * shifted->parts;
+        copy.print = shifted;
+    } else if (lo->stepped_rows && lo->stepped_rows->op == op) {
+        copy.copy.walks = true;
+        copy.print = plan_stepped_copy(lo, lo->stepped_rows);
     }
-    copy.copy.walks = true;
-    copy.print = plan_stepped_copy(lo, lo->stepped_rows);
-    access_tile(lo, act(lo, copy), tile, false, true, false);
+    access_tile(lo, copy.print ? act(lo, copy) : act_map(lo, op, copy), tile, false, true, false);
 }
 
 // Boxes of other tensors beside rows that threads copy, where their own strides allow them.
 static bool is_box_beside(Lowering *lo, TileOp *op)
 {
     Box box;
-    return lo->stepped_rows && lo->stepped_rows->op != op && !op_info(lo, op)->im2col &&
+    return (lo->shifted_rows || (lo->stepped_rows && lo->stepped_rows->op != op)) && !op_info(lo, op)->im2col &&
            find_box(lo, &op->copy.src, &box) && box.cut < 0 && !box_has_steps(&box);
 }
 
@@ -253,13 +257,15 @@ static void decide_producer_pipeline(Lowering *lo, TileOp *op)
     } else if (can_software_pipeline(lo, op)) {
         decide_producer_software_pipeline(lo, op);
     } else {
-        const SteppedRows *const rows = lo->by_tma ? NULL : find_stepped_rows(lo, op);
-        lo->stepped_rows = rows;
+        lo->stepped_rows = lo->by_tma ? NULL : find_stepped_rows(lo, op);
+        lo->shifted_rows = lo->by_tma || lo->stepped_rows ? NULL : find_shifted_rows(lo, op);
+        const void *const plan = lo->stepped_rows ? (const void *)lo->stepped_rows : lo->shifted_rows;
         open_action(
-            lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = rows });
+            lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = plan });
         decide_producer_steps(lo, op);
         close_action(lo);
         lo->stepped_rows = NULL;
+        lo->shifted_rows = NULL;
     }
 }
 

@@ -35,6 +35,7 @@ struct Printer {
     Text helpers;          // instruction wrappers of exactly the shapes in use
     bool traps;            // some code may stop the kernel
     bool has_stepped_rows; // some code copies them (print_stepped_rows.c)
+    bool has_shifted_rows; // the same (print_shifted_rows.c)
     bool has_quads;        // some code stores by them (print_map.c)
     bool has_pairs;        // some code calls functions of pairs.cuh
     Var **vars;
@@ -61,6 +62,7 @@ struct Printer {
     Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
     struct RowPlace *row_place;                 // of the row that a store's loop is at (place.c); NULL: none
     struct SteppedVars *stepped_vars;           // of the pipeline at hand (print_stepped_rows.c)
+    struct ShiftedVars *shifted_vars;           // the same (print_shifted_rows.c)
     struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
     struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
     struct StepVars *step_vars;                 // this step's, in SCOPE_NEXT_STEP

@@ -36,10 +36,24 @@ Expr *await_lists(Printer *pr,
                   const TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does
                                            // not know
 
+// ---- next_step.c: the loop's indices have variables of their own, which are a step ahead
+void declare_next_step(Printer *pr, const TileOp *pipeline, Var **next); // before the loop: at its first step
+void advance_next_step(Printer *pr, const TileOp *pipeline, Var *const *next);
+void use_next_step(Printer *pr, const TileOp *pipeline, Var *const *next); // until restore_vars()
+Expr *i64_add(Printer *pr, Expr *a, Expr *b);                              // NULL: 0
+Expr *place_in_tensor(Printer *pr, const Buffer *tensor,
+                      Expr *const *subs); // elements from its start; of subs NULL is 0
+Expr *is_below(Printer *pr, const Buffer *tensor, int d, Expr *sub);
+
 // ---- print_stepped_rows.c
 void begin_stepped_rows(Printer *pr, const Action *action);
 void end_stepped_rows(Printer *pr, const Action *action);
 void print_stepped_copy(Printer *pr, const SteppedCopy *plan);
+
+// ---- print_shifted_rows.c
+void begin_shifted_rows(Printer *pr, const Action *action);
+void end_shifted_rows(Printer *pr, const Action *action);
+void print_shifted_copy(Printer *pr, const ShiftedCopy *copy);
 
 // ---- print_gather.c
 void print_look_ups(Printer *pr, const LookUps *all);

@@ -24,31 +24,6 @@ typedef struct Step {
     Var *left;                // columns inside
 } Step;
 
-static Expr *i64_add(Printer *pr, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(pr->arena, X_ADD, a, b); }
-
-static Expr *i64_mul(Printer *pr, Expr *a, Expr *b) { return expr_binary(pr->arena, X_MUL, a, b); }
-
-// Elements from the tensor's start, of subscripts of which NULL is 0.
-static Expr *linear(Printer *pr, const Buffer *tensor, Expr *const *subs)
-{
-    Expr *at = NULL;
-    for (int d = 0; d < tensor->rank; d++) {
-        Expr *const sub = subs[d];
-        if (tensor->stride[0]) {
-            at = sub ? i64_add(pr, at, i64_mul(pr, sub, lower_int64(pr, tensor->stride[d], NULL))) : at;
-        } else {
-            at = at ? i64_mul(pr, at, lower_int64(pr, tensor->shape[d], NULL)) : NULL;
-            at = sub ? i64_add(pr, at, sub) : at;
-        }
-    }
-    return at ? at : expr_int(pr->arena, DTYPE_I64, 0);
-}
-
-static Expr *is_below(Printer *pr, const Buffer *tensor, int d, Expr *sub)
-{
-    return call_expr(pr, DTYPE_BOOL, "is_below", 2, sub, lower_int64(pr, tensor->shape[d], NULL));
-}
-
 // ---- before the pipeline
 
 static void place_line(Printer *pr, SteppedVars *vars, Expr *first, int i)
@@ -66,7 +41,7 @@ static void place_line(Printer *pr, SteppedVars *vars, Expr *first, int i)
         else inside = both(pr->lo, inside, is_below(pr, rows->tensor, d, subs[d]));
     }
     vars->inside[i] = emit_declare(pr, DTYPE_BOOL, "inside", inside ? inside : expr_bool(pr->arena, true));
-    vars->at[i] = emit_declare(pr, DTYPE_I64, "line_at", linear(pr, rows->tensor, subs));
+    vars->at[i] = emit_declare(pr, DTYPE_I64, "line_at", place_in_tensor(pr, rows->tensor, subs));
     *var_slot(pr, rows->row) = NULL;
 }
 
@@ -81,41 +56,10 @@ static Expr *alignment(Printer *pr, const SteppedRows *rows)
     for (int d = 0; d <= last; d++) {
         Expr *const length = d == last ? tensor->shape[last] : tensor->stride[0] ? tensor->stride[d] : NULL;
         if (!length) continue;
-        Expr *const bytes = i64_mul(pr, lower_int64(pr, length, NULL), expr_int(a, DTYPE_I64, size));
+        Expr *const bytes = expr_binary(a, X_MUL, lower_int64(pr, length, NULL), expr_int(a, DTYPE_I64, size));
         bits = expr_binary(a, X_BITOR, bits, bytes);
     }
     return call_expr(pr, DTYPE_I32, "row_alignment", 1, bits);
-}
-
-static Expr *one_of(Printer *pr, const Var *var) { return expr_int(pr->arena, var->type, 1); }
-
-// The loop's indices have variables of their own: these are a step ahead.
-static void declare_next(Printer *pr, SteppedVars *vars)
-{
-    const TileOp *const op = vars->rows->pipeline;
-    for (int i = 0; i < op->pipeline.n; i++) {
-        const LoopIndex *const index = &op->pipeline.indices[i];
-        Expr *from, *to;
-        index_bounds(pr, index, NULL, &from, &to);
-        Var *const own = loop_var(pr, index->var);
-        vars->next[i] =
-            emit_declare(pr, own->type, arena_printf(pr->arena, "next_%s", own->name), cast(pr, own->type, from));
-    }
-}
-
-static void advance_from(Printer *pr, const SteppedVars *vars, int i)
-{
-    const LoopIndex *const index = &vars->rows->pipeline->pipeline.indices[i];
-    Var *const next = vars->next[i];
-    Expr *from, *to;
-    Nest over;
-    emit_assign(pr, next, expr_binary(pr->arena, X_ADD, var_of(pr, next), one_of(pr, next)));
-    if (i == 0) return;
-    index_bounds(pr, index, NULL, &from, &to);
-    begin_if(pr, &over, expr_binary(pr->arena, X_GE, var_of(pr, next), cast(pr, next->type, to)));
-    emit_assign(pr, next, cast(pr, next->type, from));
-    advance_from(pr, vars, i - 1);
-    end_nest(pr, &over);
 }
 
 // ---- a step
@@ -128,7 +72,7 @@ static Step begin_step(Printer *pr, const SteppedRows *rows)
     for (int d = 0; d <= last; d++)
         if (rows->of_step[d])
             step.sub[d] = var_of(pr, emit_declare(pr, DTYPE_I64, "step_at", lower_int64(pr, rows->of_step[d], NULL)));
-    step.at = var_of(pr, emit_declare(pr, DTYPE_I64, "step_from", linear(pr, tensor, step.sub)));
+    step.at = var_of(pr, emit_declare(pr, DTYPE_I64, "step_from", place_in_tensor(pr, tensor, step.sub)));
     const char *const columns = arena_printf(pr->arena, "columns_left<%d>", rows->columns);
     step.left =
         emit_declare(pr, DTYPE_I32, "left",
@@ -187,11 +131,10 @@ static Expr *column_of_unit(Printer *pr, const SteppedVars *vars, Expr *unit)
 
 static void load_ahead(Printer *pr, const SteppedVars *vars)
 {
-    const TileOp *const op = vars->rows->pipeline;
     const KnownVars known = known_vars(pr);
     Nest block;
     begin_block(pr, &block);
-    for (int i = 0; i < op->pipeline.n; i++) *var_slot(pr, op->pipeline.indices[i].var) = vars->next[i];
+    use_next_step(pr, vars->rows->pipeline, vars->next);
     const Step step = begin_step(pr, vars->rows);
     load_pieces(pr, vars, &step, column_of_unit(pr, vars, i32_const(pr, 0)), vars->held);
     end_nest(pr, &block);
@@ -211,7 +154,7 @@ void begin_stepped_rows(Printer *pr, const Action *action)
     }
     vars->align = emit_declare(pr, DTYPE_I32, "align", alignment(pr, rows));
     for (int i = 0; i < rows->lines; i++) place_line(pr, vars, first, i);
-    declare_next(pr, vars);
+    declare_next_step(pr, rows->pipeline, vars->next);
     vars->held = emit_array(pr, DTYPE_U32, "held", stepped_registers(rows));
     load_ahead(pr, vars);
     pr->stepped_vars = vars;
@@ -275,7 +218,7 @@ void print_stepped_copy(Printer *pr, const SteppedCopy *plan)
     begin_block(pr, &block);
     store_pieces(pr, vars, column_of_unit(pr, vars, i32_const(pr, 0)), vars->held);
     Var *const full = rows->units > 1 ? copy_rest(pr, vars) : NULL;
-    advance_from(pr, vars, rows->pipeline->pipeline.n - 1);
+    advance_next_step(pr, rows->pipeline, vars->next);
     load_ahead(pr, vars);
     if (full) clear_rest(pr, vars, full);
     end_nest(pr, &block);

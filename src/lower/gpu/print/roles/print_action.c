@@ -81,6 +81,7 @@ static void print_plan(Printer *pr, const Action *action)
     case PLAN_ROWS: print_rows(pr, action->print); return;
     case PLAN_ROW_ELEMENTS: print_row_elements(pr, action->print); return;
     case PLAN_STEPPED_ROWS: print_stepped_copy(pr, action->print); return;
+    case PLAN_SHIFTED_ROWS: print_shifted_copy(pr, action->print); return;
     case PLAN_PIECES: print_pieces(pr, action->print); return;
     case PLAN_STORE: print_store(pr, action->print); return;
     case PLAN_BOXES: print_boxes(pr, action); return;
@@ -171,6 +172,7 @@ static void begin_planned(Printer *pr, const Action *action)
     case STEPS_OF_PRODUCER: begin_producer_stages(pr, action); return;
     case STEPS_OF_ROW_INDICES: begin_row_index_loop(pr); return;
     case STEPS_OF_STEPPED_ROWS: begin_stepped_rows(pr, action); return;
+    case STEPS_OF_SHIFTED_ROWS: begin_shifted_rows(pr, action); return;
     case STEPS_MULTISTAGE: begin_multistage(pr, action); return;
     }
 }
@@ -184,6 +186,7 @@ static void end_planned(Printer *pr, const Action *action)
     case STEPS_OF_PRODUCER: end_producer_stages(pr, action); return;
     case STEPS_OF_ROW_INDICES: end_row_index_loop(pr); return;
     case STEPS_OF_STEPPED_ROWS: end_stepped_rows(pr, action); return;
+    case STEPS_OF_SHIFTED_ROWS: end_shifted_rows(pr, action); return;
     case STEPS_MULTISTAGE: end_multistage(pr, action); return;
     }
 }
