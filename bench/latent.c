@@ -110,9 +110,14 @@ kiln_status latent_plan(BenchCase *c)
     kiln_tensor none = first->tensor; // a sparse plan does not look at lengths
     void *memory = NULL;
     none.shape[0]--;
-    const int64_t rows = bench_integer(c, "SQ", 1) * (bench_integer(c, "HQ", 1) / bench_integer(c, "HKV", 1));
+    const kiln_mla_shape shape = { .batch = none.shape[0],
+                                   .queries = bench_integer(c, "SQ", 1),
+                                   .query_heads = bench_integer(c, "HQ", 1),
+                                   .key_heads = bench_integer(c, "HKV", 1),
+                                   .topk = topk,
+                                   .partitions = bench_integer(c, "P", 1) };
     char bindings[64];
-    snprintf(bindings, sizeof bindings, "SPARSE=%s, FIXED=%d", topk ? "true" : "false", mla_request_cost(topk, rows));
+    snprintf(bindings, sizeof bindings, "SPARSE=%s, FIXED=%d", topk ? "true" : "false", mla_request_cost(&shape));
     kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan", bindings, NULL, &kernel);
     if (status) return status;
     if (!length) status = kiln_alloc(c->machine->device, kiln_tensor_bytes(&none) + 1, &memory);

@@ -111,22 +111,21 @@ static const Row cpu_rows[] = {
     MLA("b128 s" NAME, "false", "128", "1", "128", MAXP, PAGES, "66", MEAN, ONE, OPERATIONS),                          \
         MLA("b128 s" NAME " q2", "false", "128", "2", "128", MAXP, PAGES, "33", MEAN, TWO, OPERATIONS),                \
         MLA("b128 s" NAME " q2 causal", "true", "128", "2", "128", MAXP, PAGES, "33", MEAN, CAUSAL, OPERATIONS)
-#define MLA_SPARSE(NAME, B, SQ, PAGES, TOPK, P, TARGET, GOAL)                                                          \
+#define MLA_SPARSE(NAME, CUT, B, SQ, PAGES, TOPK, P, TARGET, GOAL)                                                     \
     {                                                                                                                  \
         "mla sparse " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                                   \
-            LATENT_656 "LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, "                                             \
-                       "LIMIT2=none, PS=64, B=" B ", SQ=" SQ ", HQ=128, PAGES=" PAGES ", TOPK=" TOPK ", P=" P          \
-                       ", scale=0.0417",                                                                               \
+            LATENT_656 CUT ", LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, "                                       \
+                           "LIMIT2=none, PS=64, B=" B ", SQ=" SQ ", HQ=128, PAGES=" PAGES ", TOPK=" TOPK ", P=" P      \
+                           ", scale=0.0417",                                                                           \
             TARGET, GOAL, BASELINE_NONE, NULL, 0                                                                       \
     }
 // Sparse decoding as FlashMLA's own performance cases have it: a sink, two queries, lists of slots drawn from the 32768 of
 // each request, pages with a token's bytes behind them. The targets are FlashMLA's times on an H200.
-#define MLA_PAGES(NAME, PAIR, B, HQ, PAGES, TOPK, P, TARGET)                                                           \
+#define MLA_PAGES(NAME, CUT, B, HQ, PAGES, TOPK, P, TARGET)                                                            \
     {                                                                                                                  \
         "mla sparse pages " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                             \
-            LATENT_656 "PAIR=" PAIR                                                                                    \
-                       ", ROUND_SCALE=true, CACHE=strided, LIMIT=none, CACHE2=none, INDEX2=none, LIMIT2=none, "        \
-                       "PS=64, B=" B ", SQ=2, HQ=" HQ ", PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",       \
+            LATENT_656 CUT ", ROUND_SCALE=true, CACHE=strided, LIMIT=none, CACHE2=none, INDEX2=none, LIMIT2=none, "    \
+                           "PS=64, B=" B ", SQ=2, HQ=" HQ ", PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",   \
             TARGET, SECONDS, BASELINE_NONE, NULL, 0                                                                    \
     }
 #define MLA_PREFILL(NAME, SKV, TARGET)                                                                                 \
@@ -199,18 +198,18 @@ static const Row cuda_rows[] = {
     MLA("b64 s8192 h16", "false", "64", "1", "16", "128", "8192", "132", 0, 0.92, OF_CEILING),
     MLA("b1 s32768", "false", "1", "1", "128", "512", "512", "66", 0, 53.0e-6, SECONDS),
     MLA("b4 s16384", "false", "4", "1", "128", "256", "1024", "66", 0, 58.6e-6, SECONDS),
-    MLA_SPARSE("b128 top 2048", "128", "1", "8192", "2048", "66", 383e12, OPERATIONS),
-    MLA_SPARSE("b128 q2 top 2048", "128", "2", "8192", "2048", "33", 396e12, OPERATIONS),
-    MLA_SPARSE("b64 q2 top 16384", "64", "2", "32768", "16384", "33", 431e12, OPERATIONS),
-    MLA_SPARSE("b2 top 2048", "2", "1", "1024", "2048", "66", 20.1e-6, SECONDS),
-    MLA_PAGES("b2 top 2048", "2", "2", "128", "1024", "2048", "33", 24.7e-6),
-    MLA_PAGES("b64 top 2048", "2", "64", "128", "32768", "2048", "33", 186e-6),
-    MLA_PAGES("b74 top 2048", "2", "74", "128", "37888", "2048", "33", 225e-6),
-    MLA_PAGES("b128 top 2048", "2", "128", "128", "65536", "2048", "33", 364e-6),
-    MLA_PAGES("b2 top 2048 h64", "1", "2", "64", "1024", "2048", "66", 22.7e-6),
-    MLA_PAGES("b64 top 2048 h64", "1", "64", "64", "32768", "2048", "66", 120e-6),
-    MLA_PAGES("b148 top 16384 h64", "1", "148", "64", "75776", "16384", "66", 1863e-6),
-    MLA_PAGES("b148 top 16384 h128", "2", "148", "128", "75776", "16384", "33", 3029e-6),
+    MLA_SPARSE("b128 top 2048", "PAIR=2", "128", "1", "8192", "2048", "66", 383e12, OPERATIONS),
+    MLA_SPARSE("b128 q2 top 2048", "PAIR=2", "128", "2", "8192", "2048", "33", 396e12, OPERATIONS),
+    MLA_SPARSE("b64 q2 top 16384", "PAIR=2", "64", "2", "32768", "16384", "33", 431e12, OPERATIONS),
+    MLA_SPARSE("b2 top 2048", "PAIR=1, HALVES=2", "2", "1", "1024", "2048", "66", 20.1e-6, SECONDS),
+    MLA_PAGES("b2 top 2048", "PAIR=2", "2", "128", "1024", "2048", "33", 24.7e-6),
+    MLA_PAGES("b64 top 2048", "PAIR=2", "64", "128", "32768", "2048", "33", 186e-6),
+    MLA_PAGES("b74 top 2048", "PAIR=2", "74", "128", "37888", "2048", "33", 225e-6),
+    MLA_PAGES("b128 top 2048", "PAIR=2", "128", "128", "65536", "2048", "33", 364e-6),
+    MLA_PAGES("b2 top 2048 h64", "PAIR=1, HALVES=2", "2", "64", "1024", "2048", "66", 22.7e-6),
+    MLA_PAGES("b64 top 2048 h64", "PAIR=1", "64", "64", "32768", "2048", "66", 120e-6),
+    MLA_PAGES("b148 top 16384 h64", "PAIR=1", "148", "64", "75776", "16384", "66", 1863e-6),
+    MLA_PAGES("b148 top 16384 h128", "PAIR=2", "148", "128", "75776", "16384", "33", 3029e-6),
     MLA_PREFILL("s8192", "8192", 666e12),
     MLA_PREFILL("s32768", "32768", 587e12),
     MLA_PREFILL("s131072", "131072", 554e12),

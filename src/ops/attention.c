@@ -361,6 +361,15 @@ static kiln_status bind_backward(Call *call, const kiln_attention_backward_args 
     return KILN_OK;
 }
 
+// Keys of an instance, as attention_backward_split takes its kernels.
+static int gradient_tile_keys(const Call *call, const kiln_attention_backward_args *a)
+{
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
+    if (a->q->type == KILN_F32) return D > 128 || DV > 128 ? 32 : 64;
+    const bool is_long = D == 192 && DV == 128 && ops_on_hopper(call->ops) && !(a->softcap > 0);
+    return (D > 128 || DV > 128) && !is_long ? 64 : 128;
+}
+
 static int64_t choose_gradient_heads(const Call *call, const kiln_attention_backward_args *a)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
@@ -372,7 +381,7 @@ static int64_t choose_gradient_heads(const Call *call, const kiln_attention_back
                                                                  .sizes = D + DV,
                                                                  .window = a->window,
                                                                  .causal = a->causal || a->window,
-                                                                 .tile_keys = D > 128 || DV > 128 ? 64 : 128 });
+                                                                 .tile_keys = gradient_tile_keys(call, a) });
 }
 
 // room: bytes of the workspace. Where a divided call needs more, it is not divided: a workspace may have been sized for a

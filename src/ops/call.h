@@ -8,6 +8,7 @@
 #define KILN_OPS_CALL_H
 
 #include "kiln/code.h"
+#include "kiln/ops/mla.h"
 #include "kiln/ops/ops.h"
 
 #include "base/status.h"
@@ -259,6 +260,6 @@ static inline size_t plan_room(int64_t words)
 
 // Of latent decoding (mla.c):
 
-int mla_request_cost(bool has_lists, int64_t rows); // of a request beside its blocks, in blocks; for `kiln bench`, too
+int mla_request_cost(const kiln_mla_shape *shape); // of a request beside its blocks, in blocks; for `kiln bench`, too
 
 #endif

@@ -213,8 +213,19 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
-// With one tile of rows memory bounds, and other instances use its time.
-int mla_request_cost(bool has_lists, int64_t rows) { return has_lists ? 5 : rows > TILE_ROWS ? 6 : 4; }
+// Of all requests' lists, as the plan counts them: in 64 slots.
+static int64_t blocks_of_lists(const kiln_mla_shape *s)
+{
+    return s->batch * (tiles_of(s->topk, 64) + tiles_of(s->extra_topk, 64));
+}
+
+// With one tile of rows memory bounds, and other instances use its time. Of lists 1 where that leaves two blocks to a
+// partition: where blocks are that few, a third one costs more than another piece to add up, and a single one less.
+int mla_request_cost(const kiln_mla_shape *s)
+{
+    if (s->topk) return tiles_of(blocks_of_lists(s) + s->batch, s->partitions) == 2 ? 1 : 5;
+    return s->queries * (s->query_heads / s->key_heads) > TILE_ROWS ? 6 : 4;
+}
 
 kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *a, kiln_mla_plan *plan)
 {
@@ -230,7 +241,7 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths; // every list counts for the same
     status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1,
                                 &kernel, "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
-                                mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
+                                mla_request_cost(&shape));
     if (status) return status;
     Plan made = { .shape = shape, .device = ops->device, .memory = a->memory };
     const kiln_tensor parts = parts_of(&made), firsts = firsts_of(&made), counts = counts_of(&made);
@@ -424,10 +435,23 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
     return KILN_OK;
 }
 
-static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a, int64_t query_heads, int64_t keys)
+// Whether there are twice as many multiprocessors as instances with work: then two share what they dequantise, and make half
+// of O's columns each.
+static bool takes_halves(const kiln_ops *ops, const kiln_mla_shape *s)
 {
-    int number;
-    const char *const cut = fp8_cut(call->ops, query_heads, &number);
+    const int64_t blocks = blocks_of_lists(s), cost = mla_request_cost(s);
+    const int64_t part = at_least_one(tiles_of(blocks + s->batch * cost, s->partitions));
+    const int64_t pieces = s->batch * tiles_of(tiles_of(s->topk, 64) + tiles_of(s->extra_topk, 64), part);
+    const double tiles = (double)s->queries * (double)tiles_of(s->query_heads, TILE_ROWS);
+    return !ops_on_cpu(ops) && 2 * (double)pieces * tiles <= (double)ops_processors(ops);
+}
+
+static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a, const kiln_mla_shape *shape,
+                                int64_t keys)
+{
+    int number = 2;
+    const char *const cut =
+        takes_halves(call->ops, shape) ? "PAIR=1, HALVES=" : fp8_cut(call->ops, shape->query_heads, &number);
     // Scales of the 584-byte format are as exact in bf16: one kernel for both.
     return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%-s%-s%-s%-s%-s%-s%-s",
                        cut, number, (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false",
@@ -477,7 +501,7 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     if (status) return status;
     call_take_bytes(call, CACHE);
     call_take_bytes(call, CACHE2);
-    status = build_sparse(call, a, plan.shape.query_heads, keys);
+    status = build_sparse(call, a, &plan.shape, keys);
     if (status) return status;
     call_add(call, KILN_FLOAT(scale));
     call_add(call, KILN_INT(cache.apart));
