@@ -175,7 +175,8 @@ static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
     GemmChoice many = { 256, 256, depth_on_cpu(s->k, depth), 4, GEMM_PLAIN, 1, 0 };
     while (many.rows > PACKED_ON_CPU && many.rows / 2 >= s->m) many.rows /= 2;
     while (many.columns > 64 &&
-           s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) < 2 * s->processors)
+           s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
+               2 * s->processors)
         many.columns /= 2;
     return many;
 }

@@ -182,8 +182,8 @@ static void see_sums(const TileUse *use, void *context)
 static bool is_set_late(Setting *s, TileOp *op, bool in_loop)
 {
     for (; op; op = op->next) {
-        const bool sets = (op->kind == T_SET && op->let.var == s->var) ||
-                          (op->kind == T_UPDATE && op->update.var == s->var);
+        const bool sets =
+            (op->kind == T_SET && op->let.var == s->var) || (op->kind == T_UPDATE && op->update.var == s->var);
         if (sets && (in_loop || s->sums_begin)) return true;
         tile_uses(op, see_sums, s);
         TileOp **body;

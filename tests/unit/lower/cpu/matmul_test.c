@@ -122,7 +122,8 @@ DEFINE_RUN(u8u8, uint8_t, uint8_t, int32_t)
 DEFINE_RUN(i8u8, int8_t, uint8_t, int32_t)
 DEFINE_RUN(u8i8, uint8_t, int8_t, int32_t)
 
-static void few_f64(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs, char *scratch)
+static void few_f64(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs,
+                    char *scratch)
 {
     kiln_few_f64(c, cs, a, as, 0, b, bs, 1, t->m, t->n, t->k, t->accumulate, scratch, NULL);
 }
