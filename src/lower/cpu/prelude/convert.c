@@ -91,11 +91,11 @@ KILN_INLINE uint8_t kiln_e2m1_from_f32(float x)
     const uint32_t sign = x != x ? 0 : bits >> 28 & 0x8u;
     return (uint8_t)(sign | kiln_narrow_from_f32(x, 1, 1, 0x40c00000u /* 6 */, 0x7));
 }
-KILN_INLINE float kiln_f32_from_e2m1(uint8_t x)
+KILN_INLINE float kiln_f32_from_e2m1(uint32_t x)
 {
     const uint32_t magnitude = x & 0x7u, bits = (magnitude << 22) + (126u << 23);
     const float number = magnitude < 2 ? (float)(int32_t)magnitude * 0.5f : kiln_f32_bits(bits); // of 16 codes one select
-    return kiln_with_sign(number, (uint32_t)(x & 0x8u) << 28);
+    return kiln_with_sign(number, (x & 0x8u) << 28);
 }
 
 // An exponent alone, of which 255 is NaN: the nearest power of two, of two the one with the even code. 0 and less give 2^-127,
