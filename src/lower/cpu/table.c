@@ -219,7 +219,8 @@ static Expr *turned_row(Cpu *cx, const Expr *load, int64_t n)
     Var *const turned = declare_row(cx, "turned", elements);
     if (cpu_place_element(cx, &p, load->load.buffer, first, load->span))
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_turn_fours", 3, cpu_of(cx, turned),
-                                  cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL)), int_const(cx->arena, elements)));
+                                  cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL)),
+                                  int_const(cx->arena, elements)));
     cx->nest = nest;
     cpu_enter(cx, here);
     return expr_address(cx->arena, turned, at);
@@ -250,9 +251,9 @@ Expr *cpu_dot_looked_up(Cpu *cx, const TileOp *op, int depth)
     Expr *const ahead = cpu_take_ahead_bits(cx, c.load);
     cx->nest = nest;
     Expr *const turned = turned_row(cx, row, n);
-    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, turned ? "kiln_dot_turned" : "kiln_dot_looked_up", 6, sums, cpu_of(cx, table),
-                              row_address(cx, c.load, NULL), turned ? turned : row_address(cx, row, NULL),
-                              int_const(cx->arena, n), ahead));
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, turned ? "kiln_dot_turned" : "kiln_dot_looked_up", 6, sums,
+                              cpu_of(cx, table), row_address(cx, c.load, NULL),
+                              turned ? turned : row_address(cx, row, NULL), int_const(cx->arena, n), ahead));
     cpu_enter(cx, here);
     return cpu_call(cx, DTYPE_F32, "kiln_sum_of_sums", 1, sums);
 }
