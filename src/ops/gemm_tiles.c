@@ -151,11 +151,20 @@ static int depth_on_cpu(int64_t k, int most_steps)
 }
 
 // B where it lies, in steps along K that are whole rows where these are a few pages, because a host's fetching ahead
-// follows long rows best.
+// follows long rows best. What a step or a tile has beyond an edge is filled with zeros: as little as can be, where a step
+// costs some columns beside its own.
 static GemmChoice few_on_cpu(const GemmShape *s)
 {
-    GemmChoice few = { 1, 64, depth_on_cpu(s->k, STEP_ON_CPU), 4, GEMM_PLAIN, 1, 0 };
+    enum { OF_STEP = 16, ROWS_OF_B = 64, LEAST_ROWS_OF_B = 16 };
+    GemmChoice few = { 1, s->n < ROWS_OF_B ? LEAST_ROWS_OF_B : ROWS_OF_B, STEP_ON_CPU, 4, GEMM_PLAIN, 1, 0 };
+    int64_t least_cost = INT64_MAX;
     while (few.rows < s->m) few.rows *= 2;
+    for (int depth = STEP_ON_CPU; depth >= LEAST_STEP_ON_CPU; depth /= 2) {
+        const int64_t cost = (s->k + depth - 1) / depth * (depth + OF_STEP);
+        if (cost >= least_cost) continue;
+        few.depth = depth;
+        least_cost = cost;
+    }
     for (int depth = STEP_ON_CPU; depth <= ROW_ON_CPU; depth += STEP_ON_CPU)
         if (s->k % depth == 0) few.depth = depth;
     return few;
