@@ -121,6 +121,10 @@ static kiln_status bind_forward(Call *call, const kiln_attention_args *a, const 
 
 static ForwardTiles choose_forward(const Call *call, const kiln_attention_args *a, bool may_divide)
 {
+    if (ops_on_cpu(call->ops))
+        return (ForwardTiles){ .rows = call_tile_on_cpu(call_extent(call, "S"), 16, 256),
+                               .keys = call_tile_on_cpu(call_extent(call, "SKV"), 32, 128),
+                               .splits = 1 };
     return attention_forward_tiles(call->ops, &(ForwardShape){ .batch = call_extent(call, "B"),
                                                                .queries = call_extent(call, "S"),
                                                                .keys = call_extent(call, "SKV"),
@@ -346,15 +350,18 @@ static const char *cap_binding(double softcap, char text[static CAP_BYTES])
 // Without sinks: `heads` instances for each tile of keys.
 static kiln_status bind_backward(Call *call, const kiln_attention_backward_args *a, int64_t heads, double scale)
 {
-    char cap[CAP_BYTES];
+    char cap[CAP_BYTES], tiles[32] = "";
     const bool divided = heads > call_extent(call, "HKV");
-    const kiln_status status = call_kernel(call, "attention/backward.tile",
-                                           a->deterministic ? "attention_backward_exact"
-                                           : divided        ? "attention_backward_split"
-                                                            : "attention_backward",
-                                           "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call),
-                                           (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                                           yes(a->causal || a->window), (int)a->window, cap_binding(a->softcap, cap));
+    if (ops_on_cpu(call->ops) && !divided && !a->deterministic)
+        snprintf(tiles, sizeof tiles, ", CM=%d, CN=%d", call_tile_on_cpu(call_extent(call, "S"), 16, 64),
+                 call_tile_on_cpu(call_extent(call, "SKV"), 32, 256));
+    const kiln_status status = call_kernel(
+        call, "attention/backward.tile",
+        a->deterministic ? "attention_backward_exact"
+        : divided        ? "attention_backward_split"
+                         : "attention_backward",
+        "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s%s", type_of(call), (int)call_extent(call, "D"),
+        (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, cap_binding(a->softcap, cap), tiles);
     if (status) return status;
     if (divided) call_add(call, KILN_INT(heads));
     call_add(call, KILN_FLOAT(scale));

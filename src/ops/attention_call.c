@@ -170,8 +170,7 @@ ForwardTiles attention_forward_tiles(const kiln_ops *ops, const ForwardShape *s)
     ForwardTiles best = { .keys = s->step_keys, .splits = 1 };
     const int64_t size = s->size > s->value_size ? s->size : s->value_size, processors = ops_processors(ops);
     const bool is_broad = size > 128;
-    if (ops_on_cpu(ops) || !s->is_16_bit || s->queries < 1 || s->keys < 1 ||
-        (is_broad && (s->size % 64 != 0 || s->value_size % 64 != 0)))
+    if (!s->is_16_bit || s->queries < 1 || s->keys < 1 || (is_broad && (s->size % 64 != 0 || s->value_size % 64 != 0)))
         return best;
     double least = INFINITY;
     for (int i = 0; i < (is_broad ? 1 : 2); i++) {

@@ -550,6 +550,21 @@ void call_take_bytes(Call *call, int i)
     if (call->tensors[i]) copy_tensor(call, i)->type = KILN_U8;
 }
 
+int call_tile_on_cpu(int64_t extent, int least, int most)
+{
+    static const int tiles[] = { 256, 128, 64, 32, 16 };
+    enum { OF_TILE = 16 }; // what a tile costs beside its rows, in rows
+    int best = most;
+    int64_t least_cost = INT64_MAX;
+    for (int i = 0; i < COUNT(tiles); i++) {
+        const int64_t cost = (extent + tiles[i] - 1) / tiles[i] * (tiles[i] + OF_TILE);
+        if (tiles[i] < least || tiles[i] > most || cost >= least_cost) continue;
+        best = tiles[i];
+        least_cost = cost;
+    }
+    return best;
+}
+
 kiln_status call_activation(const Call *call, int activation)
 {
     return activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU

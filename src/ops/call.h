@@ -192,6 +192,9 @@ static inline int64_t call_extent(const Call *call, const char *name)
     return call->table.symbols[i].value;
 }
 
+// Rows, or columns, of a tile on the CPU, of which as few as can be are beyond an extent: `least` to `most`, a power of two.
+int call_tile_on_cpu(int64_t extent, int least, int most);
+
 const char *call_source(const Call *call, const char *name); // the tensor that has bound it
 
 kiln_status call_activation(const Call *call, int activation); // that it is one of kiln_activation

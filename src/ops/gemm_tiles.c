@@ -15,7 +15,15 @@
 
 enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
 enum { TWIN_STEPS = 27 };
-enum { FEW_ON_CPU = 16, STEP_ON_CPU = 512, ROW_ON_CPU = 4096 };
+enum {
+    FEW_ON_CPU = 4,
+    SOME_ON_CPU = 16,
+    PACKED_ON_CPU = 32, // rows of a tile whose b is packed, at least
+    CACHED_ON_CPU = 8 << 20,
+    LEAST_STEP_ON_CPU = 64,
+    STEP_ON_CPU = 512,
+    ROW_ON_CPU = 4096,
+};
 
 static const GemmTile wide[] = {
     // f32 and f64 by multiply-adds, f32 in three products of tf32
@@ -134,29 +142,52 @@ static const GemmKnown *find_known(const GemmShape *s)
     return bsearch(&wanted, gemm_known, (size_t)gemm_n_known, sizeof *gemm_known, compare_known);
 }
 
-// A host reads B where it lies for up to 16 rows, in steps along K that are whole rows where these are a few pages,
-// because its fetching ahead follows long rows best. More rows share what is packed for them: the more the better, as
-// long as tiles are in the second-level cache, and there are some for each processor.
-static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
+// Steps along K of a host: none longer than K, but by twos, so that few kernels are built.
+static int depth_on_cpu(int64_t k, int most_steps)
 {
-    if (s->m > FEW_ON_CPU) {
-        const int depth = is_wide               ? 128
-                          : s->type == KILN_F16 ? 256
-                          : s->type == KILN_I8  ? 1024
-                                                : 512; // f16 is packed as f32
-        GemmChoice many = { 256, 256, depth, 4, GEMM_PLAIN, 1, 0 };
-        while (many.rows / 2 >= s->m) many.rows /= 2;
-        while (many.columns > 64 &&
-               s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
-                   2 * s->processors)
-            many.columns /= 2;
-        return many;
-    }
-    GemmChoice few = { 1, 64, STEP_ON_CPU, 4, GEMM_PLAIN, 1, 0 };
+    int depth = most_steps;
+    while (depth > LEAST_STEP_ON_CPU && depth / 2 >= k) depth /= 2;
+    return depth;
+}
+
+// B where it lies, in steps along K that are whole rows where these are a few pages, because a host's fetching ahead
+// follows long rows best. What a step or a tile has beyond an edge is filled with zeros: as little as can be, where a step
+// costs some columns beside its own.
+static GemmChoice few_on_cpu(const GemmShape *s)
+{
+    enum { OF_STEP = 16, ROWS_OF_B = 64, LEAST_ROWS_OF_B = 16 };
+    GemmChoice few = { 1, s->n < ROWS_OF_B ? LEAST_ROWS_OF_B : ROWS_OF_B, STEP_ON_CPU, 4, GEMM_PLAIN, 1, 0 };
+    int64_t least_cost = INT64_MAX;
     while (few.rows < s->m) few.rows *= 2;
+    for (int depth = STEP_ON_CPU; depth >= LEAST_STEP_ON_CPU; depth /= 2) {
+        const int64_t cost = (s->k + depth - 1) / depth * (depth + OF_STEP);
+        if (cost >= least_cost) continue;
+        few.depth = depth;
+        least_cost = cost;
+    }
     for (int depth = STEP_ON_CPU; depth <= ROW_ON_CPU; depth += STEP_ON_CPU)
         if (s->k % depth == 0) few.depth = depth;
     return few;
+}
+
+// A host reads B where it lies for up to 4 rows, and for up to 16 where it comes from memory, whose rate decides then. Other
+// rows share what is packed for them: the more the better, as long as tiles are in the second-level cache, and there are some
+// for each processor. Rows beyond M take no time.
+static GemmChoice choose_on_cpu(const GemmShape *s, bool is_wide)
+{
+    const int64_t of_b = s->n * s->k * kiln_type_bits(s->type) / 8;
+    if (s->m <= FEW_ON_CPU || (s->m <= SOME_ON_CPU && !is_wide && of_b > CACHED_ON_CPU)) return few_on_cpu(s);
+    const int depth = is_wide               ? 128
+                      : s->type == KILN_F16 ? 256
+                      : s->type == KILN_I8  ? 1024
+                                            : 512; // f16 is packed as f32
+    GemmChoice many = { 256, 256, depth_on_cpu(s->k, depth), 4, GEMM_PLAIN, 1, 0 };
+    while (many.rows > PACKED_ON_CPU && many.rows / 2 >= s->m) many.rows /= 2;
+    while (many.columns > 64 &&
+           s->batch * ((s->m + many.rows - 1) / many.rows) * ((s->n + many.columns - 1) / many.columns) <
+               2 * s->processors)
+        many.columns /= 2;
+    return many;
 }
 
 GemmChoice gemm_choose(const GemmShape *shape)

@@ -449,9 +449,24 @@ kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_gr
 
 // ---- gradients
 
+enum { TILES_BYTES = 40 };
+
+// On the CPU tiles by the extents, and steps by the rows that an expert has in the mean.
+static const char *gradient_tiles(const Call *call, bool transpose_b, char text[TILES_BYTES])
+{
+    const int64_t N = call_extent(call, "N"), K = call_extent(call, "K"), experts = call_extent(call, "E");
+    text[0] = 0;
+    if (ops_on_cpu(call->ops) && experts > 0)
+        snprintf(text, TILES_BYTES, ", BM=%d, BN=%d, BK=%d", call_tile_on_cpu(transpose_b ? N : K, 32, 128),
+                 call_tile_on_cpu(transpose_b ? K : N, 32, 128),
+                 call_tile_on_cpu(call_extent(call, "R") / experts, 16, 64));
+    return text;
+}
+
 kiln_status kiln_grouped_gemm_weights(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_weights_args *a)
 {
     Call call;
+    char tiles[TILES_BYTES];
     kiln_status status = call_begin(&call, "kiln_grouped_gemm_weights", ops, a, FORM(kiln_grouped_gemm_weights_args));
     if (call_again(&call, stream, &status)) return status;
     const Want wants[] = { { IN, "a", a->a, TYPES_16, "A[R][K]" },
@@ -462,8 +477,9 @@ kiln_status kiln_grouped_gemm_weights(kiln_ops *ops, kiln_stream *stream, const 
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_rows(&call, call_extent(&call, "R"));
     if (!status)
-        status = call_kernel(&call, "moe/grouped_gemm.tile", "grouped_gemm_weights", "T=%s, TC=%s, TB=%s",
-                             kiln_type_name(a->a->type), kiln_type_name(a->db->type), yes(a->transpose_b));
+        status = call_kernel(&call, "moe/grouped_gemm.tile", "grouped_gemm_weights", "T=%s, TC=%s, TB=%s%s",
+                             kiln_type_name(a->a->type), kiln_type_name(a->db->type), yes(a->transpose_b),
+                             gradient_tiles(&call, a->transpose_b, tiles));
     if (!status) status = look_at_offsets(&call, stream, 2, call_extent(&call, "R"));
     return status ? status : call_run(&call, stream, NULL, 0);
 }

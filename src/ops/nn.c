@@ -12,6 +12,7 @@ enum {
     GATED_LONGEST = 8192,     // of a gated norm, whose gradient holds more of them
     HADAMARD_LONGEST = 32768, // in shared memory
     FEW = 64,                 // elements of a line of a filter that one step multiplies
+    FEW_ON_CPU = 256,
 };
 
 // The types that a tensor may have beside its call's first one.
@@ -464,10 +465,23 @@ static kiln_status check_window(const Call *call, const kiln_conv2d_args *a, Win
     return status ? status : check_places(call, w, "W", "KW", "OW", 2);
 }
 
-// A line of the filter has few elements: it is multiplied as one row. Others are pixel by pixel.
+// A line of the filter has few elements, and is multiplied as one row. Others are pixel by pixel.
 static bool has_short_lines(const Call *call, const Window *w)
 {
-    return w->dilation == 1 && call_extent(call, "KW") * call_extent(call, "C") <= FEW;
+    const int64_t most = ops_on_cpu(call->ops) ? FEW_ON_CPU : FEW;
+    return w->dilation == 1 && call_extent(call, "KW") * call_extent(call, "C") <= most;
+}
+
+// Whole lines of the filter where it can: gathering takes a time for each of its pieces.
+static kiln_status choose_conv2d_on_cpu(Call *call, const char *type, int64_t pixels, const Window *w)
+{
+    enum { WHOLE = 256, PART = 128, UNIT = 32 }; // elements along the product
+    const int64_t C = call_extent(call, "C"), line = C * call_extent(call, "KW");
+    const bool is_line = has_short_lines(call, w);
+    const int64_t along = is_line ? line : C, depth = along <= WHOLE ? (along + UNIT - 1) / UNIT * UNIT : PART;
+    return call_kernel(call, "conv/conv2d.tile", is_line ? "conv2d_few" : "conv2d", "T=%s, BM=%d, BN=%d, BK=%d", type,
+                       call_tile_on_cpu(pixels, 16, 128), call_tile_on_cpu(call_extent(call, "F"), 32, 128),
+                       (int)depth);
 }
 
 static kiln_status choose_conv2d(Call *call, const kiln_conv2d_args *a, const Window *w)
@@ -476,11 +490,10 @@ static kiln_status choose_conv2d(Call *call, const kiln_conv2d_args *a, const Wi
     const int64_t pixels = call_extent(call, "N") * call_extent(call, "OH") * call_extent(call, "OW");
     const char *const type = kiln_type_name(a->x->type);
     const int depth = a->x->type == KILN_F32 ? 32 : 64, columns = F <= 64 ? 64 : F >= 256 && depth == 64 ? 256 : 128;
+    if (ops_on_cpu(call->ops)) return choose_conv2d_on_cpu(call, type, pixels, w);
     if (has_short_lines(call, w)) return call_kernel(call, "conv/conv2d.tile", "conv2d_few", "T=%s", type);
-    if (ops_on_cpu(call->ops) ||
-        (columns < 256 && pixels / 256 * ((F + columns - 1) / columns) >= ops_processors(call->ops)))
-        return call_kernel(call, "conv/conv2d.tile", "conv2d", "T=%s, BN=%d, BK=%d", type,
-                           columns == 256 ? 128 : columns, depth);
+    if (columns < 256 && pixels / 256 * ((F + columns - 1) / columns) >= ops_processors(call->ops))
+        return call_kernel(call, "conv/conv2d.tile", "conv2d", "T=%s, BN=%d, BK=%d", type, columns, depth);
     return call_kernel(call, "conv/conv2d.tile", "conv2d", "T=%s, BM=128, BN=%d, BK=%d", type, columns, depth);
 }
 

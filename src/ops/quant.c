@@ -10,6 +10,7 @@ enum {
     BLOCK = 128,           // columns of codes that kernels take at a time
     K_STEP = 32,           // that K is a multiple of
     FEW_ROWS = 8,          // of a, that are multiplied one by one, or in fours
+    STEP_ON_CPU = 1024,    // columns of codes
     GEMV_ROWS = 2,         // ... on a GPU, where codes have scales of groups
     TILED_CODES = 1 << 25, // from which on one row goes by tiles
     LEAST_TILE_ROWS = 8,   // of codes of 4 bits
@@ -359,6 +360,17 @@ static int64_t gemv_rows(const Call *call, const Format *f, bool is_few)
     return is_few && call_extent(call, "N") * call_extent(call, "K") >= TILED_CODES ? 0 : 1;
 }
 
+// A step of a short K on the CPU: not longer than that, but by twos.
+static const char *step_on_cpu(const Call *call, int chunk, char text[16])
+{
+    int chunks = STEP_ON_CPU / chunk;
+    text[0] = 0;
+    if (!ops_on_cpu(call->ops)) return text;
+    while (chunks > 1 && chunks / 2 * chunk >= call_extent(call, "K")) chunks /= 2;
+    snprintf(text, 16, ", BC=%d", chunks);
+    return text;
+}
+
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
@@ -368,12 +380,13 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
     const bool is_few = ops_on_hopper(call->ops) && takes_few(f, g, group);
     if (m <= gemv_rows(call, f, is_few)) {
+        char step[16];
         retype(call, A, g->a->type, chunk);
         retype(call, CODES, f->code, chunk);
         return call_kernel(call, "quant/weights.tile", "quant_gemv",
-                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, MB=%d, E=%d%-s%-s%-s", a, c, code, scale, group,
-                           yes(is_nf4), m < 3 ? (int)m + (m == 0) : 4, chunk, LACKS(g->zeros, "Z"),
-                           LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
+                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, MB=%d, E=%d%s%-s%-s%-s", a, c, code, scale, group,
+                           yes(is_nf4), m < 3 ? (int)m + (m == 0) : 4, chunk, step_on_cpu(call, chunk, step),
+                           LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
     }
     // Groups of 16 have more scales than threads have registers beside the largest tiles.
     const int rows_most = group < K_STEP ? TILE_ROWS : LARGE_TILE_ROWS;

@@ -11,6 +11,7 @@ enum {
     SHORT_LARGEST = 16,
     SHORT_ELEMENTS = 2048, // of all rows of an instance
     LOGITS_MOST = 262144,
+    LONG_ON_CPU = 16384,
 };
 
 static kiln_status check_extent(const Call *call, const char *letter, const char *tensor, int64_t least, int64_t most)
@@ -62,6 +63,14 @@ kiln_status kiln_topk(kiln_ops *ops, kiln_stream *stream, const kiln_topk_args *
 
 // ---- one of a row
 
+// A CPU goes through short rows in parts that they fill.
+static const char *tiles_of_sample(const Call *call)
+{
+    const int64_t V = call_extent(call, "V");
+    if (!ops_on_cpu(call->ops) || V > LONG_ON_CPU) return "";
+    return V <= 512 ? ", W=512, CAP=512" : V <= 4096 ? ", W=1024, CAP=4096" : ", W=1024";
+}
+
 kiln_status kiln_sample(kiln_ops *ops, kiln_stream *stream, const kiln_sample_args *a)
 {
     Call call;
@@ -86,10 +95,10 @@ kiln_status kiln_sample(kiln_ops *ops, kiln_stream *stream, const kiln_sample_ar
     if (!status) status = check_extent(&call, "V", "logits", 1, LOGITS_MOST);
     if (!status)
         status = call_kernel(
-            &call, "topk/sample.tile", "sample", "T=%s, MANY=%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+            &call, "topk/sample.tile", "sample", "T=%s, MANY=%s%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
             kiln_type_name(a->logits->type), yes(!ops_on_cpu(ops) && call_extent(&call, "M") > ops_processors(ops)),
-            LACKS(a->temperatures, "TEMPERATURE"), LACKS(a->top_k, "TOPK"), LACKS(a->top_p, "TOPP"),
-            LACKS(a->min_p, "MINP"), LACKS(a->seeds, "SEED"), LACKS(a->steps, "STEP"),
+            tiles_of_sample(&call), LACKS(a->temperatures, "TEMPERATURE"), LACKS(a->top_k, "TOPK"),
+            LACKS(a->top_p, "TOPP"), LACKS(a->min_p, "MINP"), LACKS(a->seeds, "SEED"), LACKS(a->steps, "STEP"),
             LACKS(a->probabilities, "PROBABILITY"), LACKS(a->logprobs, "LOGPROB"), LACKS(a->distribution, "ALL"));
     return status ? status : call_run(&call, stream, NULL, 0);
 }

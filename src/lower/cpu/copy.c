@@ -284,22 +284,61 @@ static bool merges(const Place *p, int a)
            expr_as_int(p->at.coef[a + 1], &inner) && expr_as_int(p->widths[a + 1], &width) && outer == inner * width;
 }
 
+// Where a row of the merged axis ends is where the outer one ends, if the check counts that one by one.
+static bool check_merges(const PlaceCheck *c, int a)
+{
+    int64_t step;
+    return !c->at.coef[a + 1] && (!c->at.coef[a] || (expr_as_int(c->at.coef[a], &step) && step == 1));
+}
+
+static bool checks_merge(const Place *p, int a)
+{
+    for (int i = 0; i < p->checks.count; i++)
+        if (!check_merges(&p->checks.items[i], a)) return false;
+    return true;
+}
+
+static void merge_coefficients(const Place *p, Linear *at, int a)
+{
+    for (int i = a; i + 1 < p->n_axes; i++) at->coef[i] = at->coef[i + 1];
+    at->coef[p->n_axes - 1] = NULL;
+}
+
+static void merge_check(Cpu *cx, const Place *p, PlaceCheck *c, int a)
+{
+    Expr *const width = p->widths[a + 1];
+    if (c->at.coef[a]) {
+        c->at.base = int_mul(cx->arena, c->at.base, width);
+        c->extent = int_mul(cx->arena, c->extent, width);
+        for (int i = 0; i < p->n_axes; i++)
+            if (c->at.coef[i]) c->at.coef[i] = int_mul(cx->arena, c->at.coef[i], width);
+        c->at.coef[a] = NULL;
+        c->at.coef[a + 1] = int_const(cx->arena, 1);
+    }
+    merge_coefficients(p, &c->at, a);
+}
+
 static void merge_axis(Cpu *cx, Place *p, int a)
 {
-    p->widths[a + 1] = int_mul(cx->arena, p->widths[a], p->widths[a + 1]);
-    for (int i = a; i + 1 < p->n_axes; i++) {
-        p->at.coef[i] = p->at.coef[i + 1];
-        p->widths[i] = p->widths[i + 1];
+    const int n = p->checks.count;
+    PlaceCheck *const checks = NEW_ARRAY(cx->arena, PlaceCheck, n + 1); // not those of the place it is a copy of
+    for (int i = 0; i < n; i++) {
+        checks[i] = p->checks.items[i];
+        merge_check(cx, p, &checks[i], a);
     }
-    p->at.coef[--p->n_axes] = NULL;
+    if (n) p->checks.items = checks;
+    p->widths[a + 1] = int_mul(cx->arena, p->widths[a], p->widths[a + 1]);
+    merge_coefficients(p, &p->at, a);
+    for (int i = a; i + 1 < p->n_axes; i++) p->widths[i] = p->widths[i + 1];
+    p->n_axes--;
 }
 
 // Axes that lie behind each other on both sides become one long row.
 static void merge_axes(Rows *r)
 {
-    if (r->dst.checks.count || (r->kind != ROW_FILL && r->src.checks.count)) return;
+    if (r->dst.checks.count) return;
     for (int a = r->dst.n_axes - 2; a >= 0; a--) {
-        if (!merges(&r->dst, a) || (r->kind != ROW_FILL && !merges(&r->src, a))) continue;
+        if (!merges(&r->dst, a) || (r->kind != ROW_FILL && !(merges(&r->src, a) && checks_merge(&r->src, a)))) continue;
         merge_axis(r->cx, &r->dst, a);
         if (r->kind != ROW_FILL) merge_axis(r->cx, &r->src, a);
     }

@@ -166,14 +166,47 @@ static bool is_declared_in_loop(TileOp *op, const Var *var, bool in_loop)
     return false;
 }
 
-// A place that is not the same throughout an instance.
+typedef struct Setting {
+    const Var *var;
+    const Buffer *sums;
+    bool sums_begin; // they have been used
+} Setting;
+
+static void see_sums(const TileUse *use, void *context)
+{
+    Setting *const s = context;
+    s->sums_begin |= buffer_root(use->buffer) == s->sums;
+}
+
+// Whether the variable gets another value in a loop, or once the sums have begun.
+static bool is_set_late(Setting *s, TileOp *op, bool in_loop)
+{
+    for (; op; op = op->next) {
+        const bool sets =
+            (op->kind == T_SET && op->let.var == s->var) || (op->kind == T_UPDATE && op->update.var == s->var);
+        if (sets && (in_loop || s->sums_begin)) return true;
+        tile_uses(op, see_sums, s);
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            if (is_set_late(s, *body, in_loop || op->kind != T_IF)) return true;
+    }
+    return false;
+}
+
+typedef struct Steady {
+    const Cpu *cx;
+    const Buffer *sums;
+} Steady;
+
+// A place that is not the same from the first use of the sums to the end of an instance.
 static bool is_unsteady(const Expr *x, void *context)
 {
-    const Cpu *const cx = context;
+    const Steady *const s = context;
     if (x->kind != E_VAR) return x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL;
     const Var *const var = x->var.var;
-    return var->kind == VAR_INDEX || var->assigned ||
-           (var->kind == VAR_LOCAL && is_declared_in_loop(cx->kernel->body, var, false));
+    TileOp *const body = s->cx->kernel->body;
+    return var->kind == VAR_INDEX || (var->kind == VAR_LOCAL && is_declared_in_loop(body, var, false)) ||
+           (var->assigned && is_set_late(&(Setting){ var, s->sums, false }, body, false));
 }
 
 static bool says_equal(const Expr *cond, const Expr *x, const Expr *y)
@@ -307,7 +340,7 @@ bool cpu_hides_sums(Cpu *cx, const TileOp *product, int axis, const TileInfo *si
     Buffer *const sums = product->matmul.dst.buffer;
     Shown s = { .cx = cx, .axis = axis, .begin = side->begin[side_axis], .extent = side->extent[side_axis] };
     if (!s.begin || !product->matmul.accumulate || !region_is_whole(&product->matmul.dst) || !buffer_is_tile(sums) ||
-        expr_any(s.begin, is_unsteady, cx))
+        expr_any(s.begin, is_unsteady, &(Steady){ cx, buffer_root(sums) }))
         return false;
     s.hidden = NEW_ARRAY(cx->arena, bool, cx->kernel->n_buffers + 1);
     s.hidden[sums->id] = true;

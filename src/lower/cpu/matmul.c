@@ -19,7 +19,7 @@ typedef struct Kind {
 // clang-format off
 static const Kind kinds[] = {   // of kiln_matmul_NAME; `use`, `few`: the parts of the prelude that define it
     { "f32",       DTYPE_F32,  DTYPE_F32,  DTYPE_F32, "F32", "FEW_F32" },
-    { "f64",       DTYPE_F64,  DTYPE_F64,  DTYPE_F64, "F64", NULL },
+    { "f64",       DTYPE_F64,  DTYPE_F64,  DTYPE_F64, "F64", "F64" },
     { "bf16",      DTYPE_BF16, DTYPE_BF16, DTYPE_F32, "BF16", "FEW_BF16" },
     { "f16",       DTYPE_F16,  DTYPE_F16,  DTYPE_F32, "F16", "FEW_F16" },
     { "e4m3",      DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, "E4M3", "FEW_E4M3" },
@@ -191,6 +191,7 @@ static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_
     if (kind->a == DTYPE_I8)
         return kind->few && t->vnni && t->isa == ISA_AVX512 && m <= (t->amx ? FEW_ROWS : 16) && !a_transposed &&
                b_transposed && k % 64 == 0;
+    if (kind->c == DTYPE_F64 && (a_transposed || !b_transposed)) return false;
     return kind->few && m <= FEW_ROWS;
 }
 

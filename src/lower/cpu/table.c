@@ -6,7 +6,7 @@
 // a row of them by one permutation for a vector: conversion, scale, zero and quantiles cost the same.
 #include "lower/cpu/cpu.h"
 
-enum { CODES = 16, ROW_MAX = 1024 };
+enum { CODES = 16, ROW_MAX = 1024, TURNED = 64, TURNED_MAX = 4096 }; // of whole fours of vectors; of a tile
 
 typedef struct Coded {
     Cpu *cx;
@@ -193,6 +193,39 @@ static bool is_row_of_numbers(Cpu *cx, const Expr *x)
     return true;
 }
 
+// A row of the tile of `load`, in the order in which four codes to a word are looked up; NULL: it has to stay as it is. All
+// rows are turned, in front of the nest.
+static Expr *turned_row(Cpu *cx, const Expr *load, int64_t n)
+{
+    Nest *const nest = cx->nest;
+    const Buffer *const b = load->load.buffer;
+    int64_t elements = 1, last = 0;
+    for (int d = 0; d < b->rank; d++) {
+        if (!expr_as_int(b->shape[d], &last)) return NULL;
+        elements *= last;
+    }
+    if (n % TURNED || n != last || elements > TURNED_MAX || cx->tiles[b->id].borrowed) return NULL;
+    Expr *at = int_const(cx->arena, 0), *first[MAX_RANK];
+    for (int d = 0; d < b->rank; d++) {
+        int64_t extent = 1;
+        expr_as_int(b->shape[d], &extent);
+        at = int_mul(cx->arena, at, int_const(cx->arena, extent));
+        if (d < b->rank - 1) at = int_add(cx->arena, at, cpu_expr(cx, load->load.subs[d]));
+        first[d] = int_const(cx->arena, 0);
+    }
+    Place p;
+    LoopList *const here = cpu_enter(cx, nest->before[0]);
+    cx->nest = NULL;
+    Var *const turned = declare_row(cx, "turned", elements);
+    if (cpu_place_element(cx, &p, load->load.buffer, first, load->span))
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_turn_fours", 3, cpu_of(cx, turned),
+                                  cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL)),
+                                  int_const(cx->arena, elements)));
+    cx->nest = nest;
+    cpu_enter(cx, here);
+    return expr_address(cx->arena, turned, at);
+}
+
 // A body that only adds products of looked up values and a row of numbers: without rows between. The sum of what an
 // element at level `depth` gets, in statements behind the loops below; NULL: it is not that.
 Expr *cpu_dot_looked_up(Cpu *cx, const TileOp *op, int depth)
@@ -217,9 +250,10 @@ Expr *cpu_dot_looked_up(Cpu *cx, const TileOp *op, int depth)
     cx->nest = NULL;
     Expr *const ahead = cpu_take_ahead_bits(cx, c.load);
     cx->nest = nest;
-    cpu_add_call(cx,
-                 cpu_call(cx, DTYPE_INT, "kiln_dot_looked_up", 6, sums, cpu_of(cx, table),
-                          row_address(cx, c.load, NULL), row_address(cx, row, NULL), int_const(cx->arena, n), ahead));
+    Expr *const turned = turned_row(cx, row, n);
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, turned ? "kiln_dot_turned" : "kiln_dot_looked_up", 6, sums,
+                              cpu_of(cx, table), row_address(cx, c.load, NULL),
+                              turned ? turned : row_address(cx, row, NULL), int_const(cx->arena, n), ahead));
     cpu_enter(cx, here);
     return cpu_call(cx, DTYPE_F32, "kiln_sum_of_sums", 1, sums);
 }

@@ -91,9 +91,11 @@ KILN_INLINE uint8_t kiln_e2m1_from_f32(float x)
     const uint32_t sign = x != x ? 0 : bits >> 28 & 0x8u;
     return (uint8_t)(sign | kiln_narrow_from_f32(x, 1, 1, 0x40c00000u /* 6 */, 0x7));
 }
-KILN_INLINE float kiln_f32_from_e2m1(uint8_t x)
+KILN_INLINE float kiln_f32_from_e2m1(uint32_t x)
 {
-    return kiln_with_sign(kiln_f32_from_narrow(x & 0x7u, 1, 1), (uint32_t)(x & 0x8u) << 28);
+    const uint32_t magnitude = x & 0x7u, bits = (magnitude << 22) + (126u << 23);
+    const float number = magnitude < 2 ? (float)(int32_t)magnitude * 0.5f : kiln_f32_bits(bits); // of 16 codes one select
+    return kiln_with_sign(number, (x & 0x8u) << 28);
 }
 
 // An exponent alone, of which 255 is NaN: the nearest power of two, of two the one with the even code. 0 and less give 2^-127,
@@ -364,10 +366,9 @@ KILN_INLINE kiln_vu32 kiln_lanes_from_bytes(const void *from)
     __asm__("vpmovzxbd %1, %0" : "=v"(lanes) : "m"(*(const Bytes *)from));
     return lanes;
 }
-// A vector of table[codes[i] % 16].
-KILN_INLINE kiln_vf32 kiln_look_up_lanes(const float *table, const uint8_t *codes)
+// A vector of table[code % 16].
+KILN_INLINE kiln_vf32 kiln_look_up_words(const float *table, kiln_vi32 code)
 {
-    const kiln_vi32 code = (kiln_vi32)kiln_lanes_from_bytes(codes);
     kiln_vf32 value;
     __asm__("vpermps %1, %2, %0" : "=v"(value) : "v"(*(const kiln_vf32_any *)table), "v"(code));
 #if !KILN_AVX512
@@ -377,6 +378,10 @@ KILN_INLINE kiln_vf32 kiln_look_up_lanes(const float *table, const uint8_t *code
     value = (kiln_vf32)(((kiln_vi32)high & which) | ((kiln_vi32)value & ~which));
 #endif
     return value;
+}
+KILN_INLINE kiln_vf32 kiln_look_up_lanes(const float *table, const uint8_t *codes)
+{
+    return kiln_look_up_words(table, (kiln_vi32)kiln_lanes_from_bytes(codes));
 }
 // Adds the products of a row of looked up values and a row of numbers to sums; n is a constant, a multiple of 16. `ahead`:
 // where the packed codes of a later step lie, NULL if unknown.
@@ -390,6 +395,40 @@ KILN_INLINE void kiln_dot_looked_up(kiln_vf32 sums[4], const float *table, const
     if (n < 4 * KILN_LANES) {       // the next row adds to other sums, and does not wait for these
         const kiln_vf32 first = sums[0], second = sums[1];
         sums[0] = sums[2], sums[1] = sums[3], sums[2] = first, sums[3] = second;
+    }
+}
+// The same of a row turned by kiln_turn_fours: four codes to a word are looked up without moving them; n is a multiple of
+// four vectors.
+KILN_INLINE void kiln_dot_turned(kiln_vf32 sums[4], const float *table, const uint8_t *codes, const float *row, int64_t n,
+                                 const uint8_t *ahead)
+{
+    KILN_UNROLL for (int64_t i = 0; i < n; i += 4 * KILN_LANES) {
+        const kiln_vu32 four = *(const kiln_vu32_any *)(codes + i);
+        if (ahead && i % 128 == 0) KILN_FETCH(ahead + i / 2);
+        KILN_UNROLL for (int x = 0; x < 4; x++)
+            sums[x] += kiln_look_up_words(table, (kiln_vi32)(four >> 8 * x)) *
+                       *(const kiln_vf32_any *)(row + i + x * KILN_LANES);
+    }
+}
+// Of every four vectors, the first numbers of all fours, then the second ...; n is a multiple of four vectors.
+#if KILN_AVX512
+#define KILN_EVEN(x, y) KILN_SHUFFLE(x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define KILN_ODD(x, y) KILN_SHUFFLE(x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#else
+#define KILN_EVEN(x, y) KILN_SHUFFLE(x, y, 0, 2, 4, 6, 8, 10, 12, 14)
+#define KILN_ODD(x, y) KILN_SHUFFLE(x, y, 1, 3, 5, 7, 9, 11, 13, 15)
+#endif
+KILN_INLINE void kiln_turn_fours(float *to, const float *from, int64_t n)
+{
+    KILN_NO_UNROLL for (int64_t i = 0; i < n; i += 4 * KILN_LANES) {
+        const kiln_vf32_any *const x = (const kiln_vf32_any *)(from + i);
+        kiln_vf32_any *const y = (kiln_vf32_any *)(to + i);
+        const kiln_vf32 x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+        const kiln_vf32 even = KILN_EVEN(x0, x1), odd = KILN_ODD(x0, x1), even2 = KILN_EVEN(x2, x3), odd2 = KILN_ODD(x2, x3);
+        y[0] = KILN_EVEN(even, even2);
+        y[1] = KILN_EVEN(odd, odd2);
+        y[2] = KILN_ODD(even, even2);
+        y[3] = KILN_ODD(odd, odd2);
     }
 }
 #define KILN_DECLARE_SUMS(sums) kiln_vf32 sums[4] = { { 0 } }

@@ -14,16 +14,25 @@
 // panel_k is the length of a packed panel, at least k.
 #if KILN_AVX512 || KILN_NEON || KILN_SVE256
 enum { KILN_MR = 14 };          // 28 sums, 2 of b, 1 broadcast: 31 of 32 registers
+#define KILN_BLOCKS_OF_ROWS(EACH, ...)                                                             \
+    EACH(__VA_ARGS__, 1) EACH(__VA_ARGS__, 2) EACH(__VA_ARGS__, 3) EACH(__VA_ARGS__, 4)            \
+    EACH(__VA_ARGS__, 5) EACH(__VA_ARGS__, 6) EACH(__VA_ARGS__, 7) EACH(__VA_ARGS__, 8)            \
+    EACH(__VA_ARGS__, 10) EACH(__VA_ARGS__, 12) EACH(__VA_ARGS__, 14)
 #elif KILN_AVX2
 enum { KILN_MR = 6 };           // 12 sums, 2 of b, 1 broadcast: 15 of 16 registers
+#define KILN_BLOCKS_OF_ROWS(EACH, ...)                                                             \
+    EACH(__VA_ARGS__, 1) EACH(__VA_ARGS__, 2) EACH(__VA_ARGS__, 3) EACH(__VA_ARGS__, 4)            \
+    EACH(__VA_ARGS__, 5) EACH(__VA_ARGS__, 6)
 #else
 enum { KILN_MR = 4 };
+#define KILN_BLOCKS_OF_ROWS(EACH, ...)                                                             \
+    EACH(__VA_ARGS__, 1) EACH(__VA_ARGS__, 2) EACH(__VA_ARGS__, 3) EACH(__VA_ARGS__, 4)
 #endif
 // Units of k for which one panel of b (NR wide) fits the first-level cache beside a and c.
 enum { KILN_KC = 256 };
 
-#define KILN_DEFINE_ROWS(NAME, SUFFIX, ROWS, UNIT, ACC, VECTOR, MULTIPLY)                          \
-    static __attribute__((noinline, unused)) void NAME##_##SUFFIX(                                 \
+#define KILN_DEFINE_ROWS(NAME, ROWS, UNIT, ACC, VECTOR, MULTIPLY)                                  \
+    static __attribute__((noinline, unused)) void NAME##_##ROWS(                                   \
         ACC *c, int64_t c_stride, const UNIT *a, int64_t a_i, int64_t a_k, const void *panel,      \
         int64_t k, int accumulate)                                                                 \
     {                                                                                              \
@@ -47,20 +56,28 @@ enum { KILN_KC = 256 };
         }                                                                                          \
     }
 
+// Rows that are computed together: as few blocks as there can be, all of about the same rows, since few of them have too
+// few sums for the latency of an addition. Above eight there are blocks of even rows alone.
+KILN_INLINE int64_t kiln_block_rows(int64_t left)
+{
+    const int64_t blocks = (left + KILN_MR - 1) / KILN_MR, rows = (left + blocks - 1) / blocks;
+    if (rows <= 8 || rows % 2 == 0) return rows;
+    return blocks > 1 ? rows + 1 : (rows + 1) / 2;
+}
+
 // One panel of b against all rows of a; c has all NR columns of the panel.
+#define KILN_CASE_OF_ROWS(NAME, ROWS)                                                              \
+    case ROWS: NAME##_##ROWS(c + i * c_stride, c_stride, a + i * a_i, a_i, a_k, panel, k, accumulate); break;
 #define KILN_DEFINE_PANEL(NAME, UNIT, ACC)                                                         \
     static void NAME##_panel(ACC *c, int64_t c_stride, const UNIT *a, int64_t a_i, int64_t a_k,    \
                              const void *panel, int64_t m, int64_t k, int accumulate)              \
     {                                                                                              \
-        int64_t i = 0;                                                                             \
-        for (; m - i >= KILN_MR; i += KILN_MR)                                                     \
-            NAME##_most(c + i * c_stride, c_stride, a + i * a_i, a_i, a_k, panel, k, accumulate);  \
-        for (; m - i >= 4; i += 4)                                                                 \
-            NAME##_4(c + i * c_stride, c_stride, a + i * a_i, a_i, a_k, panel, k, accumulate);     \
-        for (; m - i >= 2; i += 2)                                                                 \
-            NAME##_2(c + i * c_stride, c_stride, a + i * a_i, a_i, a_k, panel, k, accumulate);     \
-        for (; i < m; i++)                                                                         \
-            NAME##_1(c + i * c_stride, c_stride, a + i * a_i, a_i, a_k, panel, k, accumulate);     \
+        for (int64_t i = 0, rows; i < m; i += rows) {                                              \
+            rows = kiln_block_rows(m - i);                                                         \
+            switch (rows) {                                                                        \
+                KILN_BLOCKS_OF_ROWS(KILN_CASE_OF_ROWS, NAME)                                       \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 // A panel that sticks out of c is computed beside it, a few rows at a time.
@@ -81,11 +98,10 @@ enum { KILN_KC = 256 };
         }                                                                                          \
     }
 
+#define KILN_ROWS_OF(NAME, UNIT, ACC, VECTOR, MULTIPLY, ROWS)                                      \
+    KILN_DEFINE_ROWS(NAME, ROWS, UNIT, ACC, VECTOR, MULTIPLY)
 #define KILN_DEFINE_PRODUCT(NAME, UNIT, ACC, VECTOR, MULTIPLY)                                     \
-    KILN_DEFINE_ROWS(NAME, most, KILN_MR, UNIT, ACC, VECTOR, MULTIPLY)                             \
-    KILN_DEFINE_ROWS(NAME, 4, 4, UNIT, ACC, VECTOR, MULTIPLY)                                      \
-    KILN_DEFINE_ROWS(NAME, 2, 2, UNIT, ACC, VECTOR, MULTIPLY)                                      \
-    KILN_DEFINE_ROWS(NAME, 1, 1, UNIT, ACC, VECTOR, MULTIPLY)                                      \
+    KILN_BLOCKS_OF_ROWS(KILN_ROWS_OF, NAME, UNIT, ACC, VECTOR, MULTIPLY)                           \
     KILN_DEFINE_PANEL(NAME, UNIT, ACC)                                                             \
     KILN_DEFINE_LAST_PANEL(NAME, UNIT, ACC, 2 * KILN_VECTOR_BYTES / (int)sizeof(UNIT))             \
     static __attribute__((unused)) void NAME(                                                      \

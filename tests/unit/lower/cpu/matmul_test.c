@@ -122,6 +122,11 @@ DEFINE_RUN(u8u8, uint8_t, uint8_t, int32_t)
 DEFINE_RUN(i8u8, int8_t, uint8_t, int32_t)
 DEFINE_RUN(u8i8, uint8_t, int8_t, int32_t)
 
+static void few_f64(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs,
+                    char *scratch)
+{
+    kiln_few_f64(c, cs, a, as, 0, b, bs, 1, t->m, t->n, t->k, t->accumulate, scratch, NULL);
+}
 #if KILN_BF16
 static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs,
                      char *scratch)
@@ -146,6 +151,7 @@ static const struct { const char *name; Run *run; Type a, b; enum { TO_F32, TO_F
     { "e4m3_e5m2", run_e4m3_e5m2, E4M3, E5M2, TO_F32 }, { "e5m2_e4m3", run_e5m2_e4m3, E5M2, E4M3, TO_F32 },
     { "i8i8", run_i8i8, I8, I8, TO_I32 },     { "u8u8", run_u8u8, U8, U8, TO_I32 },
     { "i8u8", run_i8u8, I8, U8, TO_I32 },     { "u8i8", run_u8i8, U8, I8, TO_I32 },
+    { "few f64", few_f64, F64, F64, TO_F64 },              // b as b[n][k] alone
 #if KILN_BF16
     { "few bf16", few_bf16, BF16, BF16, TO_F32 },
 #endif
@@ -226,7 +232,7 @@ int main(void)
     for (int p = FEW; p < PRODUCTS; p++)
         for (int flags = 0; flags < 4; flags++) {
             const int bt = flags & 1, accumulate = flags >> 1, of_32 = products[p].a == I8 ? 2 : 1;
-            if (!bt && products[p].a == I8) continue;
+            if (!bt && products[p].a != BF16) continue;
             for (size_t e = 0; e < sizeof few / sizeof *few; e++, cases++)
                 if (cases % thin == 0)
                     bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2] * of_32, 0, bt, accumulate, 0 });
