@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
-# usage: [ALL=1] [DAY=N] [LIMIT=SECONDS] [TESTS='test_native ...'] test.sh BUILD
+# usage: [ALL=1] [DAY=N] [LIMIT=SECONDS] [TESTS='test_native ...'] [FRAMEWORKS=yes] test.sh BUILD
 #
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
 # What a run takes depends on the day, which is printed; DAY, a number, stands for another one. ALL=1 takes every case of all.
-# scripts/turns.sh says what takes turns; tests/tools/turns_test.sh, that each has its day.
+# scripts/turns.sh says what takes turns; tests/tools/turns_test.sh, that each has its day. FRAMEWORKS=yes: PyTorch and JAX, 5 GB, are
+# installed into BUILD for the Python package's tests on the days that take them (scripts/frameworks.sh).
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
@@ -372,7 +373,9 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build rests rests_asan PYTHON_WITHOUT of_check of_avx2 of_portable quick whole brief native compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+PYTHON_FRAMEWORKS=
+[ "${FRAMEWORKS:-}${with_frameworks:-}" = yesyes ] && PYTHON_FRAMEWORKS=$build/frameworks
+export build rests rests_asan PYTHON_WITHOUT PYTHON_FRAMEWORKS of_check of_avx2 of_portable quick whole brief native compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait

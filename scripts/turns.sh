@@ -7,7 +7,7 @@
 #
 #     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs, but
 #                               for those that are taken with checks
-#     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of half of the files,
+#     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of a third of the files,
 #                               few of the others
 #     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
 #     on the emulated device    few of a third of the kernels; half of the operators' tests
@@ -16,7 +16,8 @@
 #                               of tensors laid out otherwise what others say are taken with checks alone
 #     the language's cases      natively; in other forms, on the emulated device, and what else is about instruction sets or that
 #                               device: one of four groups (group_of_day below)
-#     the Python package        all but its longest file of tests or its second longest
+#     the Python package        all but its longest file of tests or its second longest; or, with FRAMEWORKS=yes, all but these two with
+#                               PyTorch and JAX
 #     ASan's kernels            few of half of them
 #     ASan's programs           all but the tools' or the longest unit tests; of the language's cases the forms of the day
 #
@@ -38,7 +39,7 @@ group_of_day() { echo "$groups" | every 4 "$1" | tr ' ' '\n'; }
 take_all() {
     whole=kernels brief='' native='' compiled='' emulated=kernels sanitized=kernels of_check=kernels of_avx2=kernels of_portable=kernels
     language_90=tests/language/run brief_90='' language_80=tests/language/run
-    rests='' rests_asan='' quick='' PYTHON_WITHOUT=''
+    rests='' rests_asan='' quick='' PYTHON_WITHOUT='' with_frameworks=yes
 }
 
 # take_turns DAY TESTS: sets what the day takes of kernels and of the language's files (lists), and what it leaves of TESTS, the names of
@@ -57,8 +58,8 @@ take_turns() {
     of_avx2=$(echo "$others" | every 3 $((third + 1)))
     of_portable=$(echo "$others" | every 3 $((third + 2)))
     language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
-    language_90=$(echo "$language" | every 2 $half)
-    brief_90=$(echo "$language" | others_than 2 $half)
+    language_90=$(echo "$language" | every 3 $third)
+    brief_90=$(echo "$language" | others_than 3 $third)
     language_80=$(echo "$language" | every 3 $third)
 
     today=$(group_of_day "$1" | either)
@@ -69,11 +70,14 @@ take_turns() {
     of_cpu=$(echo "$2" | grep -E "^ops_($large)_test\$" | while read -r test; do
         echo "$of_emulated" | grep -qx "emulated_$test" || echo "$test"; done)
     # With ASan: the kernels' code is the same, and compiled already where this build's tests take it.
-    if [ "$half" = 0 ]; then
-        PYTHON_WITHOUT=test_recurrent of_asan='syntax_parser_test|layout_convert_test|layout_shared_transfer_test|check_limits_test'
-    else
-        PYTHON_WITHOUT=test_ops of_asan='tools_cli|tools_page|tools_bench_page|tools_profile|tools_work|syntax_format_test|api_archive'
+    if [ "$half" = 0 ]; then of_asan='syntax_parser_test|layout_convert_test|layout_shared_transfer_test|check_limits_test'
+    else of_asan='tools_cli|tools_page|tools_bench_page|tools_profile|tools_work|syntax_format_test|api_archive'
     fi
+    case $third in
+    0) PYTHON_WITHOUT=test_recurrent with_frameworks='' ;;
+    1) PYTHON_WITHOUT='test_ops test_recurrent' with_frameworks=yes ;;
+    2) PYTHON_WITHOUT=test_ops with_frameworks='' ;;
+    esac
     rests="^($(printf '%s\n' "$of_group" "$of_emulated" "$of_cpu" | grep . | either))\$"
     rests_asan="^($(printf '%s\n' "$of_group" "$of_cpu" | grep . | either)|$of_asan)\$"
 }

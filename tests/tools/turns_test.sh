@@ -37,7 +37,8 @@ while [ $day -lt 20015 ]; do
     took language-generic "$language_80"
     grep -vE "$rests" "$folder/tests" >>"$folder/taken-tests"
     grep -vE "$rests_asan" "$folder/tests" >>"$folder/taken-asan"
-    took python "$(find python/tests -name 'test_*.py' | grep -v "/$PYTHON_WITHOUT.py")"
+    took python "$(find python/tests -name 'test_*.py' | grep -vE "/($(echo "$PYTHON_WITHOUT" | tr ' ' '|')).py")"
+    [ -z "$with_frameworks" ] || took frameworks "$(find python/tests -name 'test_*.py' | grep -vE "/($(echo "$PYTHON_WITHOUT" | tr ' ' '|')).py")"
     for test in $(echo "$groups" | tr ' ' '\n'); do
         grep -qx "$test" "$folder/tests" || echo "$test"
     done >"$folder/unknown"
@@ -52,6 +53,8 @@ for form in avx2 portable; do expect_all $form "$folder/others"; done
 for form in language-hopper language-generic; do expect_all $form "$folder/language"; done
 for form in tests asan; do expect_all $form "$folder/tests"; done
 expect_all python "$folder/python"
+grep -lE '^ *import (torch|jax|nbclient)' python/tests/test_*.py | grep -vE '/test_(ops|recurrent).py' | sort >"$folder/frameworks"
+expect_all frameworks "$folder/frameworks"
 # A wrong name would run every day. What a machine without C++ or AVX2 does not have has no turn there.
 absent='language_run_avx2'
 grep -q '^emulated_' "$folder/tests" || absent="$absent|emulated_.*|gpu_.*"
