@@ -2,7 +2,8 @@
 """What a warm call from Python takes of the host over the C call: python3 bench/calls.py [--gpu] [NAME]
 
 Without a GPU the C functions are taken away, so that what is left is Python's; with --gpu they launch, and the same C call, its
-struct made before, is timed beside. Microseconds, the least of 25 rounds. Needs PyTorch; with a NAME rows that contain it.
+struct made before, is timed beside, and so are two pieces of the rest: comparing the arguments with those of the call before, and
+memory for outputs. Microseconds, the least of 50 rounds of all rows. Needs PyTorch; with a NAME rows that contain it.
 """
 import os
 import sys
@@ -11,13 +12,13 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import torch
 import kiln
-from kiln import _calls, _warm, ops
+from kiln import _warm, ops
 from kiln._library import lib
 from kiln.compat import flash_attn, flash_mla
 
 GPU = "--gpu" in sys.argv[1:]
 ONLY = ([a for a in sys.argv[1:] if a != "--gpu"] + [""])[0]
-ROUNDS, CALLS = 25, 100
+ROUNDS, CALLS = 50, 100
 DEVICE = "cuda" if GPU else "cpu"
 SOURCE = """kernel scale(in bf16 X[M][N], out bf16 Y[M][N], f32 a)
 {
@@ -28,16 +29,15 @@ SOURCE = """kernel scale(in bf16 X[M][N], out bf16 Y[M][N], f32 a)
 }"""
 
 
-def least(call):
-    best = 1e9
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        best = min(best, time.perf_counter() - begin)
-        if GPU:
-            torch.cuda.synchronize()
-    return best / CALLS * 1e6
+def take(call):
+    """Of one round, microseconds a call."""
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    took = time.perf_counter() - begin
+    if GPU:
+        torch.cuda.synchronize()
+    return took / CALLS * 1e6
 
 
 def nothing(*_):
@@ -68,42 +68,58 @@ def rows():
     yield "ops.mla_decode, outputs given", lambda: ops.mla_decode(plan.plan, ql, cache, table, n, ol, lse), None
     yield "flash_mla_with_kvcache", lambda: flash_mla.flash_mla_with_kvcache(ql, cache, table, n, 512, plan), None
     yield "torch: empty_like", lambda: torch.empty_like(q), None
+    yield "torch: empty", lambda: torch.empty(q.shape, dtype=q.dtype, device=q.device), None
     yield "torch: its own attention", lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v), None
 
 
-def c_call(call, kernel):
-    """The C call that a warm call makes, alone; without a GPU an operator's is taken out of it. None: it makes none."""
-    if kernel is not None:
-        call(), call()
-        kept = list(kernel._launches.kept.values())[-1]
-        launch, handle, words, n = lib.kiln_launch_with, kept.built.handle, kept.words, len(kept.words) // 2
-        return lambda: launch(handle, None, words, n, None, 0)
-    _warm.thread.kept.clear(), _warm.thread.last.clear()
+def kernel_pieces(kernel, call):
+    """The C call of a kernel's warm call."""
     call(), call()
-    made = list(_warm.thread.last.values())
-    if not made:
-        return None
-    c, pointer = made[-1].call, made[-1].pointer
-    handle, queue = _calls.handle_of(made[-1].device), None
+    kept = list(kernel._launches.kept.values())[-1]
+    launch, handle, words, n = lib.kiln_launch_with, kept.built.handle, kept.words, len(kept.words) // 2
+    return {"C": lambda: launch(handle, None, words, n, None, 0)}
+
+
+def pieces(call):
+    """Parts of an operator's warm call, each alone, and what holds their memory; without a GPU its C call is taken out of it. {}:
+    it makes none."""
+    agree, seen = _warm._agree, []
+    call(), call()
+    _warm._agree = lambda *given: seen.append(given) or agree(*given)
+    call()
+    _warm._agree = agree
+    if not seen:
+        return {}
+    at, values = seen[-1]
+    one = next(one for one in _warm.thread.last.values() if one.latest and one.latest[3] == at)
     if not GPU:
-        c.function = nothing
-        for one in made:
-            one.run = one.runner()
-    function = c.function
-    return lambda: function(handle, queue, pointer)
+        one.call.function = nothing
+        one.run = one.runner()
+        one.latest = (*one.latest[:4], one.run, *one.latest[5:])
+        _warm.thread.latest.clear()
+    empty, like = _warm._allocator(torch, one.index, one.place), [how[1:] for how in one.made]
+    function, handle, pointer = one.call.function, one.handle, one.pointer
+    return {"C": lambda: function(handle, None, pointer), "compare": lambda: agree(at, values),
+            "outputs": lambda: [empty(*how) for how in like], "of": one}
 
 
 def main():
     print("%s, PyTorch %s; us" % (torch.cuda.get_device_name() if GPU else "no GPU: C functions are taken away", torch.__version__))
-    print("| call | in all | C | more in Python |\n| --- | --- | --- | --- |")
+    timed = []
     for name, call, kernel in rows():
-        if ONLY not in name:
-            continue
-        c = c_call(call, kernel)
-        alone = least(c) if c else 0.0
-        call()
-        whole = least(call)
-        print("| %-36s | %6.1f | %6s | %6s |" % (name, whole, "%.1f" % alone if c else "", "%.1f" % (whole - alone) if c else ""), flush=True)
+        if ONLY in name:
+            timed.append((name, dict(kernel_pieces(kernel, call) if kernel else pieces(call), all=call)))
+    least = [dict.fromkeys(calls, 1e9) for _, calls in timed]
+    for _ in range(ROUNDS):                     # all rows in each: a slow phase of the processor is no row's
+        for (_, calls), best in zip(timed, least):
+            for part in ("C", "compare", "outputs", "all"):
+                if part in calls:
+                    best[part] = min(best[part], take(calls[part]))
+    print("| call | in all | C | more in Python | compare arguments | outputs |\n| --- | --- | --- | --- | --- | --- |")
+    for (name, _), best in zip(timed, least):
+        more = best["all"] - best["C"] if "C" in best else None
+        texts = ["%.1f" % x if x is not None else "" for x in (best.get("C"), more, best.get("compare"), best.get("outputs"))]
+        print("| %-36s | %6.1f | %6s | %6s | %6s | %6s |" % (name, best["all"], *texts), flush=True)
 
 
 main()

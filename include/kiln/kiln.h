@@ -159,21 +159,25 @@ KILN_API kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **man
 KILN_API kiln_status kiln_tensor_from_dlpack_versioned(const void *managed, kiln_tensor *tensor, uint64_t *flags);
 KILN_API kiln_status kiln_tensor_to_dlpack_versioned(const kiln_tensor *tensor, uint64_t flags, void **managed);
 
-/* For bindings whose calls are like earlier ones: what an object of a framework was, by DLPack's C exchange API, and where its
- * address goes. Zeroed before its first use. */
+/* For bindings whose calls are like earlier ones: what an object of a call was. A tensor, by DLPack's C exchange API: of that type,
+ * device, element type, shape and strides, with an address that goes somewhere; or one that must be the very same. Zeroed before
+ * its first use, but for `address` and `index`. */
 typedef struct kiln_dlpack_place {
-    void  **address;                         /* gets the address of the object's first element */
-    int64_t seen[2 + 2 * KILN_MAX_RANK];     /* device, type, rank, shape, strides; of the first object */
+    void      **address;                     /* gets the address of the object's first element; NULL: it is no tensor */
+    const void *same;                        /* the type of a tensor, of the first object; else the object itself */
+    int64_t     index;                       /* which object of the call it is */
+    int64_t     seen[2 + 2 * KILN_MAX_RANK]; /* device, element type, rank, shape, strides; of the first object */
 } kiln_dlpack_place;
 typedef struct kiln_dlpack_places {
-    const void *exchange_api;                /* in the capsule `__dlpack_c_exchange_api__` of the objects' Python type */
-    const void *item;                        /* the function that gives object i of some, borrowed: PyTuple_GetItem */
+    const void *exchange_api;                /* in the capsule `__dlpack_c_exchange_api__` of the tensors' Python type */
+    const void *item;                        /* the function that gives object `index` of some, borrowed: PyTuple_GetItem */
+    const void *type_of, *release;           /* those that give an object's type, and give it back: PyObject_Type, Py_DecRef */
     kiln_dlpack_place *places;
     int64_t     n;
 } kiln_dlpack_places;
-/* n objects held to their places: 1: they agree with what was there first in all but addresses, which are written; 0: one does
- * not, and some may be written; -1: one is no tensor of the framework's, and its API has set an error. The caller holds what the
- * framework's objects need (Python: the interpreter's lock). Threads: a place is one thread's at a time. */
+/* Objects held to n places: 1: they agree with what was there first in all but the addresses of tensors, which are written; 0: one
+ * does not, or has no memory, and some may be written; -1: one is no tensor of the framework's, and its API has set an error. The
+ * caller holds what the framework's objects need (Python: the interpreter's lock). Threads: a place is one thread's at a time. */
 KILN_API int kiln_dlpack_agree(const kiln_dlpack_places *places, void *objects);
 
 /* ---- programs and kernels */

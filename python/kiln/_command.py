@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+import tempfile
+import time
+from html import escape
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from ._library import Error
 from ._program import Program, _value_text, kernels_folders
@@ -39,16 +43,66 @@ def _path_of(file: File) -> str:
     return path
 
 
-def _run(arguments: Sequence[str], progress: bool = False, failures: Tuple[int, ...] = ()) -> str:
-    """What the command prints. Error: it ended with something else than 0 or one of `failures`."""
-    stderr = None if progress and sys.stderr.isatty() else subprocess.PIPE      # it draws its progress on terminals
-    done = subprocess.run([find_command(), *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True,
-                          encoding="utf-8", errors="replace")
-    if done.returncode != 0 and done.returncode not in failures:
-        text = (done.stderr or done.stdout or "").strip()
+# ---- what the command says on terminals as it works, "timing 3 of 10: BM=64", in the output of a notebook's cell
+
+_CLEAR = "\r\x1b[K"                             # what begins a line of progress, and ends the last one
+
+
+def _is_notebook() -> bool:
+    return hasattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel")
+
+
+def _bar() -> Callable[[str], None]:
+    """What shows a text with a bar of its numbers, in place of the one before."""
+    from IPython.display import HTML, display
+    shown = display(HTML(""), display_id=True)
+
+    def show(text: str) -> None:
+        found = re.search(r"(\d+) of (\d+)", text)
+        bar = '<progress value="%s" max="%s"></progress> ' % found.groups() if found else ""
+        shown.update(HTML("<div>%s%s</div>" % (bar, escape(text)) if text else ""))
+    return show
+
+
+def _run_shown(command: Sequence[str], show: Callable[[str], None]) -> Tuple[int, str, str]:
+    """The command on a terminal of its own: status, output, and what it said after its last line of progress."""
+    terminal, its_end = os.openpty()
+    said, shown = "", 0.0
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out:
+        with subprocess.Popen(command, stdout=out, stderr=its_end, env=dict(os.environ, TERM="xterm", NO_COLOR="1")) as child:
+            os.close(its_end)
+            try:
+                while True:
+                    said = (said + os.read(terminal, 4096).decode("utf-8", "replace")).rpartition(_CLEAR)[2]
+                    if time.monotonic() - shown > 0.1:
+                        show(said.strip().rpartition("\n")[2])
+                        shown = time.monotonic()
+            except OSError:                     # the end: nobody has the terminal any more
+                pass
+            except BaseException:
+                child.kill()
+                raise
+            finally:
+                os.close(terminal)
+                show("")
+        out.seek(0)
+        return child.returncode, out.read(), said.replace("\r\n", "\n")
+
+
+def _run(arguments: Sequence[str], in_notebook: bool = False, on_terminal: bool = False, failures: Tuple[int, ...] = ()) -> str:
+    """What the command prints; where it shows how far it is. Error: it ended with something else than 0 or one of `failures`."""
+    command = [find_command(), *arguments]
+    if in_notebook and _is_notebook():
+        status, out, errors = _run_shown(command, _bar())
+    else:
+        stderr = None if on_terminal and sys.stderr.isatty() else subprocess.PIPE
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, encoding="utf-8", errors="replace")
+        status, out, errors = done.returncode, done.stdout, done.stderr
+    if status != 0 and status not in failures:
+        text = (errors or out or "").strip()
         text = text[len("kiln: "):] if text.startswith("kiln: ") else text
-        raise Error("command failed", text or "kiln %s ended with %d" % (arguments[0], done.returncode))
-    return done.stdout
+        raise Error("command failed", text or "kiln %s ended with %d" % (arguments[0], status))
+    return out
 
 
 def _options(**options: Any) -> List[str]:
@@ -72,7 +126,7 @@ def test(*files: File, device: Optional[str] = None, filter: Optional[str] = Non
     that fails does not raise. Error: a file cannot be read or has mistakes.
     """
     options = _options(device=device, filter=filter, check=check, quick=quick, arch=arch, compile_only=compile_only)
-    return json.loads(_run(["test", "--json", *options, *map(_path_of, files)], failures=(1,)))
+    return json.loads(_run(["test", "--json", *options, *map(_path_of, files)], True, failures=(1,)))
 
 
 def run(file: File, kernel: Optional[str] = None, *, device: Optional[str] = None, seconds: Optional[int] = None,
@@ -98,7 +152,7 @@ def tune(file: File, kernel: Optional[str] = None, *, device: Optional[str] = No
     Error: nothing could be timed, or a result is wrong.
     """
     options = _options(device=device, seconds=seconds, tries=tries, output=os.fspath(output) if output else None)
-    return json.loads(_run(["tune", "--json", *options, _path_of(file), *[kernel] * bool(kernel), *_values(values)], True))
+    return json.loads(_run(["tune", "--json", *options, _path_of(file), *[kernel] * bool(kernel), *_values(values)], True, True))
 
 
 def explain(file: File, kernel: Optional[str] = None, *, device: Optional[str] = None, arch: Optional[int] = None,
@@ -117,4 +171,4 @@ def bench(*names: str, device: Optional[str] = None, seconds: Optional[int] = No
 
     beside: a command that times other implementations of the same rows. Returns the object of `kiln bench --json`.
     """
-    return json.loads(_run(["bench", "--json", *_options(device=device, seconds=seconds, beside=beside), *names], True))
+    return json.loads(_run(["bench", "--json", *_options(device=device, seconds=seconds, beside=beside), *names], True, True))

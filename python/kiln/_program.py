@@ -14,7 +14,7 @@ from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Se
 
 from ._library import (FLOAT, INT, MAX_RANK, NATIVE, NONE, PACKAGE, TENSOR, TYPE_NAMES, Error, ParameterStruct, ProgramOptions,
                        build_options, check, error_of, lib, open_device)
-from ._tensor import _NAMES, Tensor, as_tensor, current_stream, know_torch, stream_for, tensor_types, workspace
+from ._tensor import _NAMES, Tensor, as_tensor, know_torch, stream_for, streams_of, tensor_types, workspace
 
 
 class Parameter(NamedTuple):
@@ -113,7 +113,7 @@ class _Launch:
             struct.data = args[i].data_ptr()
         for i, parameter in self.scalars:
             words[2 * i], words[2 * i + 1] = _number(args[i], parameter, name)
-        queue = current_stream(first.framework, first.device, self.index) if self.index >= 0 else None
+        queue = streams_of(first.device)[first.framework.raw_stream(self.index)] if self.index >= 0 else None
         address, n_bytes, owner = None, 0, None
         if self.built.is_operator:
             wanted = c_size_t()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import c_char_p, c_int, c_int64, c_uint64, c_void_p, py_object
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._library import (MAX_RANK, TYPE_BITS, TYPE_NAMES, TYPES, Error, TensorStruct, check, device_name, lib, open_device)
 
@@ -541,18 +541,29 @@ def workspace(framework: Any, n: int, device: str, stream: Any = None) -> Tuple[
 
 # ---- streams
 
-_streams: dict = {}                             # by device and the native handle
+class _Streams(Dict[int, Optional[int]]):
+    """Handles of a device's streams, by their native ones: made when they are asked for. None: the default stream."""
+
+    def __init__(self, device: str):
+        super().__init__({0: None, 1: None})    # CUDA's numbers of the legacy default stream
+        self.device = device
+
+    def __missing__(self, native: int) -> Optional[int]:
+        made = c_void_p()
+        check(lib.kiln_stream_wrap(open_device(self.device), native, ctypes.byref(made)))
+        return self.setdefault(native, made.value)
+
+
+_streams: Dict[str, _Streams] = {}              # by device
+
+
+def streams_of(device: str) -> _Streams:
+    known = _streams.get(device)
+    return known if known is not None else _streams.setdefault(device, _Streams(device))
 
 
 def wrap_stream(device: str, native: int) -> Optional[int]:
-    if native in (0, 1):                        # CUDA's numbers of the legacy default stream
-        return None
-    handle = _streams.get((device, native))
-    if handle is None:
-        made = c_void_p()
-        check(lib.kiln_stream_wrap(open_device(device), native, ctypes.byref(made)))
-        handle = _streams.setdefault((device, native), made.value)
-    return handle
+    return streams_of(device)[native]
 
 
 def _native_stream(stream: Any) -> int:
@@ -588,9 +599,3 @@ def know_torch() -> bool:
         tensor_types.extend([torch.Tensor, torch.nn.Parameter])
         plain_types.add(torch.dtype)
     return bool(tensor_types)
-
-
-def current_stream(framework: Any, device: str, index: int) -> Optional[int]:
-    """Of a CUDA device; None: the default one."""
-    native = framework.raw_stream(index)
-    return _streams.get((device, native)) or wrap_stream(device, native) if native > 1 else None

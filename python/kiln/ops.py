@@ -412,7 +412,7 @@ def masked_decode(q: Array, k: Array, v: Array, cache: Array, table: Array, leng
 class PagedPlan:
     """How the keys of a ragged batch are divided: made by `paged_plan` once a step, for every layer. It holds its memory."""
 
-    __slots__ = ("struct", "memory", "pointer", "sizes")
+    __slots__ = ("struct", "memory", "pointer", "sizes", "__weakref__")
 
     def __init__(self, struct: PagedPlanStruct, memory: Array):
         self.struct = struct
@@ -817,7 +817,7 @@ def nsa_decode_choose(q: Array, k_pooled: Array, v_pooled: Array, lengths: Array
 class MlaPlan:
     """How the keys of a ragged batch are split: made by `mla_plan` once a step, for every layer. It holds its memory."""
 
-    __slots__ = ("struct", "memory", "pointer", "sizes")
+    __slots__ = ("struct", "memory", "pointer", "sizes", "__weakref__")
 
     def __init__(self, struct: MlaPlanStruct, memory: Array):
         self.struct = struct

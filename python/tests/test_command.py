@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The command as functions."""
+import json
 import os
+import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import kiln
+from kiln import _command
 
 
 class Functions(unittest.TestCase):
@@ -29,6 +34,26 @@ class Functions(unittest.TestCase):
         self.assertGreater(found["median_seconds"], 0)
         self.assertIn("expected", kiln.explain("elementwise/add.tile", "add", arch=90, cost=True))
         self.assertTrue(kiln.explain("elementwise/add.tile", "add", html=True).startswith("<!DOCTYPE html>"))
+
+    def test_progress_in_a_notebook(self):
+        shown, command = [], [_command.find_command(), "tune"]
+        tune = ["--json", "--tries=2", _command._path_of("gemm/quickstart.tile"), "T=f32", "M=32", "N=32", "K=32"]
+        status, out, errors = _command._run_shown(command + tune, shown.append)
+        self.assertEqual((status, shown[-1]), (0, ""))
+        self.assertIn("tuned", json.loads(out))
+        self.assertRegex("\n".join(shown), r"building \d+ candidates|(timing|cost model:) \d+ of \d+")
+        status, out, errors = _command._run_shown([*command, "gone.tile"], shown.append)
+        self.assertNotEqual(status, 0)
+        self.assertIn("gone.tile", errors)
+        bars = []
+        display = types.SimpleNamespace(HTML=str, display=lambda first, display_id: types.SimpleNamespace(update=bars.append))
+        with unittest.mock.patch.dict(sys.modules, {"IPython": types.ModuleType("IPython"), "IPython.display": display}):
+            self.assertFalse(_command._is_notebook())
+            sys.modules["IPython"].get_ipython = lambda: types.SimpleNamespace(kernel=1)
+            self.assertTrue(_command._is_notebook())
+            self.assertEqual(kiln.test("elementwise/add.tile", quick=True, filter="add<f32>")["failed"], 0)
+            _command._bar()("timing 3 of 10: <BM>")
+        self.assertEqual(bars[-2:], ["", '<div><progress value="3" max="10"></progress> timing 3 of 10: &lt;BM&gt;</div>'])
 
     def test_tuned_values_are_taken(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Memory of a GPU without a framework: the first real one, else the emulated one of the build (tests/gpu/emulator)."""
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from kiln import ops
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.environ.get("KILN_LIBRARY") or os.path.join(HERE, "..", "..", "build", "libkiln.so")
 EMULATOR = os.path.join(os.path.dirname(os.path.abspath(LIBRARY)), "tests", "libemulated_gpu.so")
+TORCH, JAX = (importlib.util.find_spec(name) for name in ("torch", "jax"))
 SOURCE = """
 kernel scale(in f32 X[N], out f32 Y[N], f32 a)
 {
@@ -57,6 +59,26 @@ class Device(unittest.TestCase):
         zeros = kiln.empty((4, 64), "f32", "cuda:0").write(np.zeros((4, 64), "f4"))
         self.equals(ops.softmax(zeros), np.full(256, 1 / 64))
         self.assertIn("softmax", ops.kernel_list("cuda:0"))
+
+    def test_arrays_of_pytorch_and_jax(self):
+        if not (TORCH or JAX):
+            self.skipTest("neither PyTorch nor JAX is here")
+        draw = np.random.default_rng(7).standard_normal
+        q, k, v = (draw((2, 16, 4, 32), np.float32) for _ in range(3))
+        if TORCH:
+            import torch
+            made = [torch.from_numpy(x) for x in (q, k, v)]
+            on_gpu = [kiln.empty(tuple(x.shape), "f32", "cuda:0").write(x.numpy()) for x in made]
+            expected = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2) for x in made), is_causal=True)
+            got = torch.frombuffer(bytearray(ops.attention(*on_gpu, causal=True).read()), dtype=torch.float32)
+            torch.testing.assert_close(got.view(2, 16, 4, 32), expected.transpose(1, 2), rtol=2e-3, atol=2e-3)
+        if JAX:
+            import jax
+            made = [jax.numpy.asarray(x) for x in (q, k, v)]
+            on_gpu = [kiln.empty(x.shape, "f32", "cuda:0").write(np.asarray(x)) for x in made]
+            expected = jax.nn.dot_product_attention(*made, is_causal=True)
+            got = jax.numpy.frombuffer(ops.attention(*on_gpu, causal=True).read(), "f4").reshape(2, 16, 4, 32)
+            np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
 
     def test_protocols(self):
         kernel, speaker = kiln.kernel(SOURCE, "scale"), DLPack(self.on_gpu)
@@ -108,7 +130,8 @@ class Emulated(unittest.TestCase):
         done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "test_device"], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=dict(os.environ, KILN_CUDA=EMULATOR, KILN_NVRTC=EMULATOR), timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("5 of 5 passed", done.stdout)
+        n = 6 if TORCH or JAX else 5
+        self.assertIn("%d of %d passed" % (n, n), done.stdout)
 
 
 if kiln.device_count("cuda"):

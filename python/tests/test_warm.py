@@ -2,10 +2,12 @@
 """Calls like an earlier one, which go a shorter way: what may differ between them does."""
 import threading
 import unittest
+import warnings
 import weakref
 
 try:
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
     import kiln
     from kiln import _warm, ops
     WHY = None
@@ -42,7 +44,8 @@ class OnTheHost(unittest.TestCase):
         return [k for k in _warm.thread.kept.values() if k is not None]
 
     def test_tensors_options_and_results(self):
-        _warm.thread.kept.clear()
+        for known in (_warm.thread.kept, _warm.thread.last, _warm.thread.latest):
+            known.clear()
         for _ in range(3):
             q, k, v = (self.randn(1, 5, 2, 16) for _ in range(3))
             self.near(ops.attention(q, k, v), self.attention(q, k, v))
@@ -111,6 +114,58 @@ class OnTheHost(unittest.TestCase):
                 seen.append(out)
         self.assertTrue(all(torch.equal(out, torch.zeros_like(out)) for out in seen))
 
+    def test_options_that_are_equal_or_not(self):
+        q, k, v = (self.randn(1, 5, 2, 16) for _ in range(3))
+        for _ in range(2):
+            for text in ("0.25", "0.25", "1", "1.0", "0.5"):            # a new object each time
+                self.near(ops.attention(q, k, v, scale=float(text)), self.attention(q, k, v, float(text)))
+            for causal in (True, False, 1, 0):
+                expected = self.attention(q[:, :1], k[:, :1] if causal else k, v[:, :1] if causal else v)
+                self.near(ops.attention(q, k, v, causal=causal)[:, :1], expected)
+            for named in ({"scale": 0.5, "causal": False}, {"causal": False, "scale": 0.5}, {"softcap": 0.0, "scale": 0.5}):
+                self.near(ops.attention(q, k, v, **named), self.attention(q, k, v, 0.5))
+        with self.assertRaises(TypeError):
+            ops.attention(q, k)
+
+    def test_a_plan_at_the_address_of_an_earlier_one(self):
+        cache = torch.zeros(4, 64, 1, 576, device=self.device, dtype=torch.float16)
+        table = torch.tensor([[0, 1], [2, 3]], device=self.device, dtype=torch.int32)
+        q = torch.ones(2, 1, 16, 576, device=self.device, dtype=torch.float16)
+        for n in (70, 128, 9, 1):
+            lengths = torch.tensor([n, n], device=self.device, dtype=torch.int32)
+            plan = ops.mla_plan(lengths, query_heads=16, partitions=n % 2)
+            for _ in range(3):
+                _, lse = ops.mla_decode(plan, q, cache, table, lengths)
+                self.near(lse, lengths.float().log()[:, None, None].expand(2, 16, 1))
+            gone = weakref.ref(plan)
+            del plan
+            self.assertIsNone(gone())
+
+    def test_outputs_are_memory_of_their_own(self):
+        made = []
+        for _ in range(4):
+            q, k, v = (self.randn(2, 8, 16, 16) for _ in range(3))
+            made.append((ops.attention(q, k, v, return_lse=True), q, k, v))
+        starts = [x.data_ptr() for (out, lse), *_ in made for x in (out, lse)]
+        starts += [owner.data_ptr() for known in _warm.thread.memory.values() for _, _, owner in known.values()]
+        self.assertEqual(len(set(starts)), len(starts))
+        for (out, lse), q, k, v in made:
+            self.near(out, self.attention(q, k, v))
+            self.assertEqual((out.storage_offset(), out.untyped_storage().nbytes()), (0, out.numel() * 4))
+            self.assertEqual((out.stride(), lse.stride(), lse.requires_grad), ((2048, 256, 16, 1), (128, 8, 1), False))
+
+    def test_checks_are_another_call(self):
+        q, k, v = (self.randn(1, 5, 2, 16) for _ in range(3))
+        ops.attention(q, k, v), ops.attention(q, k, v)
+        before = len(self.kept())
+        try:
+            ops.check_values(True)
+            self.near(ops.attention(q, k, v), self.attention(q, k, v))
+        finally:
+            ops.check_values(False)
+        self.assertEqual(len(self.kept()), before + 1)
+        self.near(ops.attention(q, k, v), self.attention(q, k, v))
+
     def test_kernels(self):
         scale, twice = kiln.kernel(SOURCE, "scale", B=None), kiln.kernel(SOURCE, "twice")
         for a, n in ((2.0, 1), (3, 2), (2.5, True)):
@@ -144,6 +199,9 @@ class OnTheHost(unittest.TestCase):
                 ops.attention(q.to_sparse(), k, v)
             with self.assertRaises(Exception):
                 ops.attention(q.to("meta"), k, v)
+            with self.assertRaises(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")         # of PyTorch, that its memory is asked for
+                ops.attention(FakeTensorMode().from_tensor(q), k, v)
 
     def test_threads_have_their_own(self):
         wrong = []

@@ -228,22 +228,44 @@ static int agree(const ExchangeApi *api, kiln_dlpack_place *place, void *object)
     DLTensor t;
     int64_t is[COUNT(place->seen)];
     if (api->tensor_from_object(object, &t)) return -1;
-    if (t.ndim < 0 || t.ndim > KILN_MAX_RANK || (t.ndim && !t.strides)) return 0;
+    if (t.ndim < 0 || t.ndim > KILN_MAX_RANK || (t.ndim && !t.strides) || !t.data) return 0;
     is[0] = (int64_t)t.device.device_type << 32 | (uint32_t)t.device.device_id;
     is[1] = (int64_t)t.ndim << 32 | (int64_t)t.dtype.lanes << 16 | (int64_t)t.dtype.code << 8 | t.dtype.bits;
     const size_t bytes = sizeof *is * (size_t)t.ndim;
     if (bytes) memcpy(is + 2, t.shape, bytes), memcpy(is + 2 + t.ndim, t.strides, bytes);
     if (!place->seen[1]) memcpy(place->seen, is, 2 * sizeof *is + 2 * bytes);
     if (memcmp(place->seen, is, 2 * sizeof *is + 2 * bytes) != 0) return 0;
-    *place->address = t.data ? (char *)t.data + t.byte_offset : NULL;
+    *place->address = (char *)t.data + t.byte_offset;
     return 1;
+}
+
+// The functions of kiln_dlpack_places.
+typedef struct ObjectFunctions {
+    void *(*item)(void *objects, intptr_t i);
+    void *(*type_of)(void *object);
+    void (*release)(void *object);
+} ObjectFunctions;
+
+static bool is_of_type(const ObjectFunctions *f, kiln_dlpack_place *place, void *object)
+{
+    void *const type = f->type_of(object);
+    f->release(type); // the object holds it
+    if (!place->same) place->same = type;
+    return place->same == type;
 }
 
 int kiln_dlpack_agree(const kiln_dlpack_places *p, void *objects)
 {
     int result = 1;
-    void *(*item)(void *objects, intptr_t i);
-    memcpy(&item, &p->item, sizeof item);
-    for (int i = 0; i < p->n && result == 1; i++) result = agree(p->exchange_api, &p->places[i], item(objects, i));
+    ObjectFunctions f;
+    memcpy(&f.item, &p->item, sizeof f.item);
+    memcpy(&f.type_of, &p->type_of, sizeof f.type_of);
+    memcpy(&f.release, &p->release, sizeof f.release);
+    for (int i = 0; i < p->n && result == 1; i++) {
+        kiln_dlpack_place *const place = &p->places[i];
+        void *const object = f.item(objects, (intptr_t)place->index);
+        if (!place->address) result = object == place->same;
+        else result = !object ? -1 : is_of_type(&f, place, object) ? agree(p->exchange_api, place, object) : 0;
+    }
     return result;
 }

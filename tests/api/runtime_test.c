@@ -281,14 +281,31 @@ static int tensor_of_object(void *object, void *tensor)
     return 0;
 }
 static void *item_of(void *objects, intptr_t i) { return ((void **)objects)[i]; }
+static int types_held;
+static void *type_of_object(void *object)
+{
+    types_held++;
+    return ((Managed *)object)->context;
+}
+static void release_type(void *type)
+{
+    (void)type;
+    types_held--;
+}
 
 static void dlpack_objects_agree(void **state)
 {
     static char data[64];
     int64_t shape[] = { 2, 2 }, strides[] = { 2, 1 }, other[] = { 4, 1 };
-    Managed a = {
-        .data = data, .device_type = 1, .ndim = 2, .code = 2, .bits = 32, .lanes = 1, .shape = shape, .strides = strides
-    };
+    Managed a = { .data = data,
+                  .device_type = 1,
+                  .ndim = 2,
+                  .code = 2,
+                  .bits = 32,
+                  .lanes = 1,
+                  .shape = shape,
+                  .strides = strides,
+                  .context = shape };
     Managed b = a;
     const struct {
         uint32_t version[2];
@@ -296,10 +313,15 @@ static void dlpack_objects_agree(void **state)
         int (*tensor)(void *, void *);
     } api = { .version = { 1, 3 }, .tensor = tensor_of_object };
     void *(*const item)(void *, intptr_t) = item_of;
-    void *at[2], *objects[] = { &a, &b };
-    kiln_dlpack_place places[] = { { .address = &at[0] }, { .address = &at[1] } };
-    kiln_dlpack_places all = { .exchange_api = &api, .places = places, .n = 2 };
-    memcpy(&all.item, &item, sizeof item);
+    void *(*const type_of)(void *) = type_of_object;
+    void (*const release)(void *) = release_type;
+    void *at[2], *objects[] = { &a, "option", &b };
+    kiln_dlpack_place places[] = { { .address = &at[0] },
+                                   { .same = objects[1], .index = 1 },
+                                   { .address = &at[1], .index = 2 } };
+    kiln_dlpack_places all = { .exchange_api = &api, .places = places, .n = 3 };
+    memcpy(&all.item, &item, sizeof item), memcpy(&all.type_of, &type_of, sizeof type_of);
+    memcpy(&all.release, &release, sizeof release);
     b.byte_offset = 16;
     assert_int_equal(kiln_dlpack_agree(&all, objects), 1);
     assert_ptr_equal(at[0], data), assert_ptr_equal(at[1], data + 16);
@@ -312,8 +334,17 @@ static void dlpack_objects_agree(void **state)
     assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
     b.code = 2, b.ndim = 9;
     assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
-    objects[1] = NULL;
+    b.ndim = 2, b.context = data; // of another type
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    b.context = shape, b.data = NULL;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    b.data = data, objects[1] = data;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    places[1].same = data;
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 1);
+    objects[2] = NULL;
     assert_int_equal(kiln_dlpack_agree(&all, objects), -1);
+    assert_int_equal(types_held, 0);
 }
 
 // ---- elements

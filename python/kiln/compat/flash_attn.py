@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
+from torch.compiler import is_compiling
 from torch.nn.functional import pad
 
 from .. import ops
@@ -84,8 +85,9 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
         refuse(_WHERE, dropout_p=dropout_p, alibi_slopes=alibi_slopes)
     if type(window_size) is not tuple:
         window_size = _numbers(window_size)
-    if not records(q, k, v):
-        return _forward(q, k, v, softmax_scale, causal, *window_size, softcap, return_attn_probs)
+    if not (is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) or is_compiling()):      # as records()
+        left, right = window_size
+        return _forward(q, k, v, softmax_scale, causal, left, right, softcap, return_attn_probs)
     causal, window = _mask(causal, window_size, q.shape[1], k.shape[1])
     size, scale = q.shape[-1], q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     out, lse = kt.attention(*_padded(*rows(q, k, v)), causal=causal, window=window, scale=scale, deterministic=deterministic,
@@ -283,5 +285,6 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
             q = _turn(q, rotary_cos, rotary_sin, cache_seqlens.long()[:, None] + steps, rotary_interleaved)
         _write(k, v, k_cache, v_cache, places, block_table, cache_batch_idx)
         cache_seqlens = cache_seqlens + k.shape[1]
-    return _attend(q, k_cache, v_cache, cache_seqlens, block_table, cache_batch_idx, causal, *window_size, softcap, softmax_scale,
+    left, right = window_size
+    return _attend(q, k_cache, v_cache, cache_seqlens, block_table, cache_batch_idx, causal, left, right, softcap, softmax_scale,
                    num_splits, return_softmax_lse)

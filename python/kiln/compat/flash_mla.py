@@ -19,6 +19,7 @@ import dataclasses
 from typing import Any, NamedTuple, Optional, Tuple
 
 from torch import Tensor
+from torch.compiler import disable, is_dynamo_compiling
 
 from .. import ops
 from .. import torch as kt
@@ -119,7 +120,6 @@ def _keep(meta: FlashMLASchedMeta, config: _Config, plan: ops.MlaPlan) -> None:
     meta.tile_scheduler_metadata = meta.num_splits = plan.memory
 
 
-@untraced
 def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Tensor], cache_seqlens: Optional[Tensor],
                            head_dim_v: int, tile_scheduler_metadata: FlashMLASchedMeta, num_splits: None = None,
                            softmax_scale: Optional[float] = None, causal: bool = False, is_fp8_kvcache: bool = False,
@@ -139,6 +139,10 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Ten
     softmax_scale: None: 1/sqrt(head size of q)
     Returns out [b][s_q][h_q][512] and softmax_lse, f32 [b][h_q][s_q]: +infinity for a row without keys, whose out is 0.
     """
+    if is_dynamo_compiling():
+        return _untraced_with_kvcache(q, k_cache, block_table, cache_seqlens, head_dim_v, tile_scheduler_metadata, num_splits,
+                                      softmax_scale, causal, is_fp8_kvcache, indices, attn_sink, extra_k_cache,
+                                      extra_indices_in_kvcache, topk_length, extra_topk_length)
     meta = tile_scheduler_metadata
     if not isinstance(meta, FlashMLASchedMeta):
         raise TypeError("%s: tile_scheduler_metadata is no FlashMLASchedMeta, which get_mla_metadata() returns" % _WHERE)
@@ -164,6 +168,9 @@ def flash_mla_with_kvcache(q: Tensor, k_cache: Tensor, block_table: Optional[Ten
                    is_fp8_kvcache, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache, topk_length, extra_topk_length)
     _keep(meta, config, plan)                   # not before a call went through
     return made
+
+
+_untraced_with_kvcache = disable(flash_mla_with_kvcache)        # one break of the graph, as untraced() makes it
 
 
 @warm

@@ -713,6 +713,8 @@ impl Default for kiln_cross_entropy_backward_args {
 #[derive(Clone, Copy)]
 pub struct kiln_dlpack_place {
     pub address: *mut *mut c_void,
+    pub same: *const c_void,
+    pub index: i64,
     pub seen: [i64; 18],
 }
 
@@ -729,6 +731,8 @@ impl Default for kiln_dlpack_place {
 pub struct kiln_dlpack_places {
     pub exchange_api: *const c_void,
     pub item: *const c_void,
+    pub type_of: *const c_void,
+    pub release: *const c_void,
     pub places: *mut kiln_dlpack_place,
     pub n: i64,
 }

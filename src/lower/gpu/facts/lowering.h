@@ -114,6 +114,7 @@ typedef struct Lowering {
     int n_in_backward_slice;    // by variable id: the producer computes it
     bool has_rows;              // consumers copy rows by cp.async (gather.c)
     bool has_register_prefetch; // the producer group holds rows of the next step (register_prefetch.c)
+    bool remakes_addresses;     // of transfers, where they are used: no registers are left to keep them (register_limits.c)
 
     // rings and barriers
     VEC(Ring *) rings;

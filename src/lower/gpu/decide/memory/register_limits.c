@@ -47,6 +47,7 @@ void narrow_products(Lowering *lo)
 enum {
     BESIDE_FRAGMENTS = 20, // registers that wgmma's threads need at the least; it is serialised where there are fewer
     BESIDE_MANY = 32,      // that they should have, where fewer CTAs on a multiprocessor leave them
+    BESIDE_ADDRESSES = 50, // fewer do not hold the addresses that ptxas keeps from one step to the next: it spills
     LISTED_WORDS = 8,      // of a tile that a message names
 };
 
@@ -106,6 +107,7 @@ bool registers_suffice(Lowering *lo)
         note(lo, "%d CTAs of a multiprocessor do not have the registers: %d", lo->occupancy, lo->occupancy - 1);
         lo->occupancy--;
     }
+    lo->remakes_addresses = find_excess(lo, BESIDE_ADDRESSES, false).live.at != NULL;
     const Excess excess = find_excess(lo, BESIDE_FRAGMENTS, !block_has(lo, lo->kernel->body, finds_wgmma));
     if (!excess.live.at) return true;
     lo->failed = true;

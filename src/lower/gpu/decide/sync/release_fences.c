@@ -13,6 +13,9 @@
 //     2:       the threads' own work, and waits for other rings, whose boxes of this step come before any of the next
 //     3:       a wait for products, too
 //
+// With 2 slots also a wait for products or for a slot of other consumers, where the producer waits first for another ring of
+// no more slots that is released after the fence anyway: the next box comes no later.
+//
 // before: the roles are complete        after: the same releases, fewer fences; schedule_verify() checks the order
 #include "lower/gpu/decide/analyses.h"
 
@@ -48,6 +51,14 @@ static bool releases(const Group *group, int ring)
     return false;
 }
 
+static bool may_pass(const Group *group, const Action *action);
+
+static bool may_pass_all(const Group *group, const Action *body)
+{
+    while (body && may_pass(group, body)) body = body->next;
+    return !body;
+}
+
 static bool may_pass(const Group *group, const Action *action)
 {
     switch ((int)action->kind) {
@@ -63,15 +74,50 @@ static bool may_pass(const Group *group, const Action *action)
     case ACTION_LDMATRIX:
     case ACTION_MMA: return group->slots > 1;
     case ACTION_STORE: return group->slots > 1 && action->store.how == STORE_THREADS;
+    case ACTION_IF: return may_pass_all(group, action->body) && may_pass_all(group, action->otherwise);
     default: return action->kind == ACTION_MMA_WAIT && group->slots > 2;
     }
 }
 
-static Action *next_fence(const Group *group)
+// In a step of the producer, a wait for the ring stands before those for the group's, in one body.
+static bool is_filled_before(const Action *body, int ring, const Group *group)
 {
+    bool seen = false;
+    for (const Action *action = body; action; action = action->next) {
+        if (action->kind == ACTION_ACQUIRE) {
+            if (action->ring.ring == ring) seen = true;
+            else if (releases(group, action->ring.ring)) return seen;
+        }
+        if (is_filled_before(action->body, ring, group) || is_filled_before(action->otherwise, ring, group)) return true;
+    }
+    return false;
+}
+
+// The producer waits for another ring, which is released after the fence, before it waits for the group's.
+static bool next_box_waits(const Schedule *schedule, const Group *group, const Action *fence)
+{
+    for (const Action *action = fence; action; action = action->next) {
+        if (action->kind != ACTION_RELEASE || schedule->rings.items[action->ring.ring]->slots > group->slots) continue;
+        for (int i = 0; i < schedule->roles.count; i++) {
+            const ScheduleRole *const role = schedule->roles.items[i];
+            if (role->kind != ROLE_OF_CONSUMERS && is_filled_before(role->body, action->ring.ring, group)) return true;
+        }
+    }
+    return false;
+}
+
+static bool waits(const Action *action) { return action->kind == ACTION_MMA_WAIT || action->kind == ACTION_ACQUIRE; }
+
+static Action *next_fence(const Schedule *schedule, const Group *group)
+{
+    bool is_late = false; // it passes a wait that takes a part of the step
     Action *action = group->last->next;
-    while (action && action->kind != ACTION_FENCE_ASYNC && may_pass(group, action)) action = action->next;
-    return action && action->kind == ACTION_FENCE_ASYNC ? action : NULL;
+    for (; action && action->kind != ACTION_FENCE_ASYNC; action = action->next) {
+        if (may_pass(group, action)) continue;
+        if (group->slots < 2 || !waits(action)) return NULL;
+        is_late = true;
+    }
+    return action && (!is_late || next_box_waits(schedule, group, action)) ? action : NULL;
 }
 
 static bool syncs_warps(const ScheduleRole *role, const Action *action)
@@ -103,7 +149,7 @@ static void join_fences(const Schedule *schedule, const ScheduleRole *role, Acti
 {
     for (Action **link = body; *link;) {
         Group group;
-        Action *const fence = find_group(schedule, link, &group) ? next_fence(&group) : NULL;
+        Action *const fence = find_group(schedule, link, &group) ? next_fence(schedule, &group) : NULL;
         if (fence) {
             move_group(role, &group, fence);
             continue; // with what comes there now

@@ -183,7 +183,8 @@ static bool flip_is_done(const SharedTransfer *how, int i)
     return false;
 }
 
-// Each base is worked out once; from there on constants lead, one XOR after the other, so that one address is alive.
+// Each base is worked out once; from there on constants lead, one XOR after the other, so that one address is alive. A kept one
+// is no move that ptxas does not see through: beside such a move it lets work pass barriers that others wait at.
 static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
 {
     const SharedTransfer *const how = t->how;
@@ -195,7 +196,7 @@ static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
             Expr *const other = i32_mul(pr, cast(pr, DTYPE_I32, var_of(pr, swaps)), how->address[how->swap].flip);
             first = expr_binary(pr->arena, X_BITXOR, first, cast(pr, DTYPE_U32, other));
         }
-        first = call_expr(pr, DTYPE_U32, "made_here", 1, first);
+        if (!t->keeps_address) first = call_expr(pr, DTYPE_U32, "made_here", 1, first);
         Var *const at = emit_declare(pr, DTYPE_U32, "at", first);
         for (int i = base; i < how->n; i++) {
             if (how->address[i].base != base || flip_is_done(how, i)) continue;
@@ -264,6 +265,7 @@ void print_copy_transfer(Printer *pr, const TransferPlan *plan)
     Nest block;
     begin_block(pr, &block);
     store_transfer(pr, &(Transfer){ .how = &plan->how,
+                                    .keeps_address = !pr->lo->remakes_addresses,
                                     .tile = plan->from,
                                     .type = plan->to->buffer->type,
                                     .at = call_expr(pr, DTYPE_U32, "shared_address", 1,

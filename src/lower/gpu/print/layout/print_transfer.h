@@ -15,6 +15,7 @@ typedef struct Transfer {
     Expr *at;            // address of the panels: u32
     int offset;          // and bytes from there
     int first_row, rows; // that are moved, which lie there from the beginning on; rows 0: all
+    bool keeps_address;  // ptxas may keep it from one step of a loop to the next
 } Transfer;
 
 void print_copy_transfer(Printer *pr, const TransferPlan *plan);
