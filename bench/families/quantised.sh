@@ -123,5 +123,5 @@ PY
 timeout 1200 $python /tmp/quant_bench.py 2>&1 | grep -v Warning
 # tiles by hand: the cost model's choices beside each other
 for bm in 64 128 256; do for m in 16 64 256 1024 4096; do
-    echo "BM=$bm M=$m: $(timeout 100 "$build/kiln" run --device="$device" --no-check --seconds=1 kernels/quant/weights.tile quant_matmul BM=$bm Z=none MINIMA=none BIAS=none SPLIT=false parts=1 M=$m N=4096 K=4096 KB=32 2>&1 | grep -E ' time ' | head -n 1)"
+    echo "BM=$bm M=$m: $(timeout 100 "$build/kiln" run --device="$device" --no-check --seconds=1 kernels/quant/weights.tile quant_matmul BM=$bm Z=none MINIMA=none BIAS=none SPLIT=false parts=1 columns=4096 M=$m N=4096 K=4096 KB=32 2>&1 | grep -E ' time ' | head -n 1)"
 done; done

@@ -14,7 +14,8 @@ enum {
     TILED_CODES = 1 << 25, // from which on one row goes by tiles
     LEAST_TILE_ROWS = 8,   // of codes of 4 bits
     SMALL_TILES_ROWS = 16,
-    PART_BLOCKS = 32, // of scales that a part of few rows has at most
+    FEW_MOST_ROWS = 32,
+    PART_BLOCKS = 32, // that a part of few rows keeps scales of
     FEW_PARTS = 4,    // of fp8 by blocks
     PARTS_MOST = 16,  // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
@@ -215,9 +216,10 @@ static kiln_status check(Call *call, const kiln_quantised_gemm_args *g, const Fo
     return (*f)->scaling == BY_GROUPS ? check_groups(call, *f, g) : check_bytes(call, *f, g);
 }
 
-// Rows of a tile, and its parts along K.
+// Rows of a tile, its parts along K, and the last columns of c of which tiles are divided into them.
 typedef struct Tiling {
     int rows, parts;
+    int64_t columns;
 } Tiling;
 
 static int64_t tiles_of(int64_t m, int64_t n, int rows)
@@ -245,60 +247,99 @@ static int least_parts(int64_t tiles, int64_t room, int64_t blocks)
 static Tiling choose_tiling(const Call *call, int64_t m, int64_t n, int64_t blocks)
 {
     const int processors = ops_processors(call->ops);
-    if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1 };
+    if (ops_on_cpu(call->ops)) return (Tiling){ m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS, 1, n };
     if (m <= SMALL_TILES_ROWS)
         return (Tiling){ SMALL_TILES_ROWS,
-                         least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks) };
-    if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1 };
+                         least_parts((n + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS, 3 * processors, blocks), n };
+    if (tiles_of(m, n, LARGE_TILE_ROWS) >= processors) return (Tiling){ LARGE_TILE_ROWS, 1, n };
     const int rows = m > FEW_TILES_ROWS && tiles_of(m, n, TILE_ROWS) * 2 >= processors ? TILE_ROWS : FEW_TILES_ROWS;
     const int64_t tiles = tiles_of(m, n, rows), room = rows == FEW_TILES_ROWS ? 2 * processors : processors;
     int64_t parts = tiles ? room / tiles : 1;
     parts = parts > PARTS_MOST ? PARTS_MOST : parts > blocks ? blocks : parts;
-    return (Tiling){ rows, parts < 1 ? 1 : (int)parts };
+    return (Tiling){ rows, parts < 1 ? 1 : (int)parts, n };
 }
 
-// Tiles of weights as the left operand (kernels/quant/left.tile, bytes_left.tile): microseconds of a step of a tile, of TILE_ROWS
-// columns, where tiles fill a processor, and of adding up parts; one H200.
+// Tiles of weights as the left operand (kernels/quant/left.tile, few_left.tile, bytes_left.tile): microseconds of a step of a
+// tile, of TILE_ROWS columns, where tiles fill a processor, and of adding up parts; one H200.
 typedef struct LeftTile {
     int rows;
     double step;
 } LeftTile;
 
-enum { LEFT_TILES = 5 };
-static const LeftTile group_tiles[LEFT_TILES] = {
-    { 16, 0.55 }, { 32, 0.58 }, { 64, 0.85 }, { 128, 1.0 }, { 256, 1.48 }
-};
-static const LeftTile few_tiles[LEFT_TILES] = { // codes of 4 bits, of at most 32 rows (few_left.tile)
-    { 16, 0.4 },
-    { 32, 0.46 },
-    { 64, 0.85 },
-    { 128, 1.0 },
-    { 256, 1.48 }
-};
-static const LeftTile byte_tiles[LEFT_TILES] = { { 16, 0.58 }, { 32, 0.6 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 } };
+static const LeftTile group_tiles[] = { { 16, 0.55 }, { 32, 0.58 }, { 64, 0.85 }, { 128, 1.0 }, { 256, 1.48 }, { 0 } };
+static const LeftTile byte_tiles[] = { { 16, 0.58 }, { 32, 0.6 }, { 64, 0.65 }, { 128, 0.72 }, { 256, 0.9 }, { 0 } };
 static const double JOIN_TIME = 4, JOIN_BYTES = 3e6; // of a launch more; that are read in a microsecond
 
-static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t blocks, int parts, int processors)
+static int64_t rounds_of(int64_t instances, int64_t room) { return (instances + room - 1) / room; }
+
+// Of c's first `whole` columns tiles are not divided, and come first.
+static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t blocks, int parts, int64_t whole,
+                        int processors)
 {
-    const int64_t tiles = (m + tile->rows - 1) / tile->rows * ((n + TILE_ROWS - 1) / TILE_ROWS);
-    const double rounds = (double)((tiles * parts + processors - 1) / processors), steps = (double)blocks / parts;
-    return rounds * steps * tile->step + (parts > 1 ? JOIN_TIME + (double)m * (double)n * 8 * parts / JOIN_BYTES : 0);
+    const int64_t down = (m + tile->rows - 1) / tile->rows, before = down * (whole / TILE_ROWS);
+    const int64_t tiles = down * ((n - whole + TILE_ROWS - 1) / TILE_ROWS), full = before / processors;
+    const double rounds = (double)rounds_of(before - full * processors + tiles * parts, processors);
+    const double join = JOIN_TIME + (double)m * (double)(n - whole) * 8 * parts / JOIN_BYTES;
+    return ((double)full + rounds / parts) * (double)blocks * tile->step + (parts > 1 ? join : 0);
 }
 
-// The rows, no more than rows_most, and the parts that take the least time.
-static Tiling choose_left(const Call *call, const LeftTile *tiles, int64_t m, int64_t blocks, int rows_most,
-                          int parts_most)
+// The most columns whose tiles fill the processors in full rounds.
+static int64_t whole_columns(const LeftTile *tile, int64_t m, int64_t n, int processors)
+{
+    const int64_t down = (m + tile->rows - 1) / tile->rows, across = (n + TILE_ROWS - 1) / TILE_ROWS;
+    return tile->rows < TILE_ROWS ? 0 : down * across / processors * processors / down * TILE_ROWS;
+}
+
+// The rows, from rows_least to rows_most, the parts and the columns in parts that take the least time.
+static Tiling choose_left(const Call *call, const LeftTile *tiles, int64_t m, int64_t blocks, int rows_least,
+                          int rows_most, int parts_most)
 {
     const int64_t n = call_extent(call, "N");
-    Tiling least = { tiles[0].rows, 1 };
+    const int processors = ops_processors(call->ops);
+    while (tiles->rows < rows_least) tiles++;
+    Tiling least = { tiles[0].rows, 1, n };
     double least_time = INFINITY;
-    for (int i = 0; i < LEFT_TILES && tiles[i].rows <= rows_most && (i == 0 || m > tiles[i - 1].rows); i++)
+    for (int i = 0; tiles[i].rows > 0 && tiles[i].rows <= rows_most && (i == 0 || m > tiles[i - 1].rows); i++)
         for (int parts = 1; parts <= parts_most && (parts == 1 || parts <= blocks); parts++) {
-            const double time = left_time(&tiles[i], m, n, blocks, parts, ops_processors(call->ops));
-            if (time >= least_time) continue;
-            least_time = time;
-            least = (Tiling){ tiles[i].rows, parts };
+            const int64_t most = parts > 1 ? whole_columns(&tiles[i], m, n, processors) : 0;
+            for (int64_t whole = 0; whole <= most; whole += most ? most : 1) {
+                const double time = left_time(&tiles[i], m, n, blocks, parts, whole, processors);
+                if (time >= least_time || whole >= n) continue;
+                least_time = time;
+                least = (Tiling){ tiles[i].rows, parts, n - whole };
+            }
         }
+    return least;
+}
+
+// Few rows of codes of 4 bits (few_left.tile): two tiles of 64 rows of weights, or one of 128, fill a processor; microseconds of a
+// block of codes of 64 rows; one H200.
+static const double FEW_STEP = 0.13;
+
+static double few_time(int64_t m, int64_t n, int64_t blocks, int64_t parts, int width, int processors)
+{
+    const int64_t rows = rounds_of((n + width - 1) / width * parts, processors) * width;
+    const double sums = JOIN_TIME / 2 + (double)m * (double)n * 8 * (double)parts / JOIN_BYTES;
+    return (double)(rows < TILE_ROWS ? TILE_ROWS : rows) / FEW_TILES_ROWS * (double)blocks * FEW_STEP +
+           (parts > 1 ? sums : 0);
+}
+
+// The parts, each of no more blocks than it keeps scales of, that take the least time; a step has two blocks of codes, or a block
+// with several scales.
+static Tiling choose_few(const Call *call, int64_t m, int64_t blocks, int group)
+{
+    const int64_t n = call_extent(call, "N");
+    const int rows = m <= LEAST_TILE_ROWS ? LEAST_TILE_ROWS : m <= SMALL_TILES_ROWS ? SMALL_TILES_ROWS : FEW_MOST_ROWS;
+    const int step = group == BLOCK ? 2 : 1, width = rows == FEW_MOST_ROWS ? TILE_ROWS : FEW_TILES_ROWS;
+    const int64_t steps = rounds_of(blocks, step), first = steps ? rounds_of(steps, PART_BLOCKS / step) : 1;
+    Tiling least = { rows, (int)first, n };
+    double least_time = INFINITY;
+    for (int64_t parts = first; parts == first || (parts <= steps && parts <= PARTS_MOST); parts++) {
+        const double time = few_time(m, n, rounds_of(steps, parts) * step, parts, width, ops_processors(call->ops));
+        if (time >= least_time) continue;
+        least_time = time;
+        least.parts = (int)parts;
+    }
     return least;
 }
 
@@ -336,19 +377,20 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     }
     // Groups of 16 have more scales than threads have registers beside the largest tiles.
     const int rows_most = group < K_STEP ? TILE_ROWS : LARGE_TILE_ROWS;
-    const Tiling tiling =
-        is_left ? choose_left(call, is_few ? few_tiles : group_tiles, m, padded(k) / BLOCK, rows_most, PARTS_MOST)
-                : choose_tiling(call, m, n, padded(k) / BLOCK);
-    const int rows = is_few && m <= LEAST_TILE_ROWS ? LEAST_TILE_ROWS : tiling.rows;
+    const Tiling tiling = is_few && m <= FEW_MOST_ROWS ? choose_few(call, m, padded(k) / BLOCK, group)
+                          : is_left ? choose_left(call, group_tiles, m, padded(k) / BLOCK, is_few ? FEW_TILES_ROWS : 1,
+                                                  rows_most, PARTS_MOST)
+                                    : choose_tiling(call, m, n, padded(k) / BLOCK);
     retype(call, CODES, f->code, BLOCK);
     retype(call, SCALES, g->scales->type, BLOCK / group);
     if (g->zeros) retype(call, ZEROS, KILN_U8, BLOCK / group);
     if (g->minima) retype(call, MINIMA, g->minima->type, BLOCK / group);
     const kiln_status status = call_kernel(call, "quant/weights.tile", "quant_matmul",
                                            "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, SPLIT=%s, BM=%d%-s%-s%-s", a, c,
-                                           code, scale, group, yes(is_nf4), yes(tiling.parts > 1), rows,
+                                           code, scale, group, yes(is_nf4), yes(tiling.parts > 1), tiling.rows,
                                            LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
     call_add(call, KILN_INT(tiling.parts));
+    call_add(call, KILN_INT(tiling.columns));
     return status;
 }
 
@@ -382,7 +424,7 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
     const bool on_cpu = ops_on_cpu(call->ops);
     const char *const c = kiln_type_name(g->c->type), *const code = kiln_type_name(f->code);
     const bool is_left = !on_cpu && f->scaling == BY_ROWS && f->code != KILN_I8;
-    const int rows = is_left               ? choose_left(call, byte_tiles, m, 1, LARGE_TILE_ROWS, 1).rows
+    const int rows = is_left               ? choose_left(call, byte_tiles, m, 1, 1, LARGE_TILE_ROWS, 1).rows
                      : m <= FEW_TILES_ROWS ? FEW_TILES_ROWS
                                            : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {

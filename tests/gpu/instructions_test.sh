@@ -56,6 +56,8 @@ holds 90 mla/decode.tile mla_decode "PS=64" "HGMMA.64x256x16.F32.BF16 UTMALDG" "
 # Each of two groups stores 4 boxes of the result or 8 of a part of it; tiles of rows share the next step's keys in L2.
 at_least 24 90 mla/decode.tile mla_decode "PS=64" "UTMASTG.4D" "$store"
 holds 90 mla/decode.tile mla_decode "PS=64 CAUSAL=true" "UTMAPF.L2.4D" "cp.async.bulk.prefetch.tensor.4d.L2"
+# Vectors of computed values are stored whole.
+at_least 8 90 linear/step.tile recurrent_step "" "STG.E.128" "st.global.v4"
 # A reduction over a part of the columns leaves the product on tensor cores.
 holds 90 topk/indexer.tile indexer_logits "" "QGMMA.64x128x32.F32.E4M3.E4M3" "wgmma.mma_async.*k32.f32.e4m3.e4m3"
 # Slices of a tile at places known at run time: both products of a step.

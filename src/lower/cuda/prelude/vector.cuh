@@ -140,6 +140,20 @@ DEVICE void load_codes(uint32_t *w, const uint8_t *p, int64_t at, bool rows, int
         }
 }
 
+// To global memory, in one access: a plain store of a vector whose parts were computed may reach the machine as a store of
+// each, which writes a part of each sector.
+template <class T> DEVICE void store_piece_global(T *p, T piece) { *p = piece; }
+DEVICE void store_piece_global(uint2 *p, uint2 piece)
+{
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(piece.x), "r"(piece.y) : "memory");
+}
+DEVICE void store_piece_global(uint4 *p, uint4 piece)
+{
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                 ::"l"(p), "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w)
+                 : "memory");
+}
+
 // Rows divide into whole vectors: this one is inside or not, and aligned.
 template <int N, class T> DEVICE void load_whole(uint32_t *w, const T *p, bool inside)
 {
@@ -166,7 +180,7 @@ template <int N, class T> DEVICE void store_whole(const uint32_t *w, T *p, bool 
         else
             memcpy(&piece, w + i * R::EACH / 4, R::EACH);
         if (inside)
-            ((typename R::type *)p)[i] = piece;
+            store_piece_global((typename R::type *)p + i, piece);
     }
 }
 // Rows end anywhere.
