@@ -4,7 +4,7 @@
 # Runs in the root of the repository; some 6 minutes with the build. Last: a table. DEVICE=cpu DIVIDE=32 BUILD=build: small, without a GPU.
 . bench/families/common.sh
 [ -z "${QUICK:-}" ] || { recurrent_peers linear mamba2; exit; }
-check_kernels kernels/linear/linear_attention.tile kernels/linear/linear_attention_backward.tile kernels/linear/mamba2.tile kernels/linear/mamba2_backward.tile
+check_kernels kernels/linear/linear_attention.tile kernels/linear/linear_attention_normalized.tile kernels/linear/linear_dv.tile kernels/linear/linear_dqk.tile kernels/linear/gate_gradients.tile kernels/linear/linear_attention_backward.tile kernels/linear/mamba2.tile kernels/linear/mamba2_backward.tile
 KILN_TEST_LONG=1 check_operators recurrent recurrent_backward
 cat >/tmp/lin.c <<'END_C'
 #include <kiln/ops/recurrent.h>

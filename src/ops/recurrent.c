@@ -104,7 +104,7 @@ static kiln_status prepare_linear(Call *call, const kiln_linear_attention_args *
                                      &states, gates, decay, more, a->normalize ? WHOLE_MORE : 0, &scale);
     if (!status)
         status = call_kernel(
-            call, a->normalize ? "linear/linear_attention_backward.tile" : "linear/linear_attention.tile",
+            call, a->normalize ? "linear/linear_attention_normalized.tile" : "linear/linear_attention.tile",
             a->normalize ? "linear_attention_normalized" : "linear_attention",
             "T=%s, TS=%s, DK=%d, DV=%d, G=%d%s%s%s%s%s%s%s%s", name_of(a->q), state_type(&states),
             (int)call_extent(call, "DK"), (int)call_extent(call, "DV"), group_of(call, "HK"), LACKS(a->gates, "Gi"),
