@@ -279,9 +279,11 @@ static double left_time(const LeftTile *tile, int64_t m, int64_t n, int64_t bloc
 {
     const int64_t down = (m + tile->rows - 1) / tile->rows, before = down * (whole / TILE_ROWS);
     const int64_t tiles = down * ((n - whole + TILE_ROWS - 1) / TILE_ROWS), full = before / processors;
-    const double rounds = (double)rounds_of(before - full * processors + tiles * parts, processors);
+    const int64_t beside = before - full * processors; // whole ones in the round of the first parts
+    int64_t rounds = rounds_of((beside + tiles) * parts, processors);
+    if (beside > 0 && rounds < parts) rounds = parts;
     const double join = JOIN_TIME + (double)m * (double)(n - whole) * 8 * parts / JOIN_BYTES;
-    return ((double)full + rounds / parts) * (double)blocks * tile->step + (parts > 1 ? join : 0);
+    return ((double)full + (double)rounds / parts) * (double)blocks * tile->step + (parts > 1 ? join : 0);
 }
 
 // The most columns whose tiles fill the processors in full rounds.

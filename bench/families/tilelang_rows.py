@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Operators on an H200 beside what TileLang 0.1.15 took for its own examples of the same on 2026-11-22, on such a card.
 
-    tilelang.py [--divide=N] [--device=cuda:0] [NAME]       N divides the sizes, to try the rows where there is no GPU
+    tilelang_rows.py [--divide=N] [--device=cuda:0] [NAME]       N divides the sizes, to try the rows where there is no GPU
 
 As TileLang's figures were taken: 512 MB are written before each run, events enclose the call alone, the median of 12. Weights
 of 4 and 2 bits are random codes. A row: milliseconds of Kiln, of TileLang, and TileLang's over Kiln's. Last the geometric mean.
