@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 enum {
     EXPERTS_MOST = 1024, // of a row of scores, which registers hold

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 enum {
     BLOCK = 128,           // columns of codes that kernels take at a time
