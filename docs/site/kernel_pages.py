@@ -109,7 +109,8 @@ def _comment_of_file(text):
         if not line.startswith("//"):
             break
         lines.append(re.sub(r"^// ?", "", line))
-    return re.sub(r"^\S+\.tile - ", "", "\n".join(lines))
+    text = re.sub(r"^\S+\.tile - ", "", "\n".join(lines))
+    return text if ".tile" in text.split(" ")[0] else text[:1].upper() + text[1:]
 
 
 def imports_of(text, file):
@@ -260,8 +261,6 @@ def _family_table(own, texts, by_file, site):
     out = ["| file | what it computes | kernels and operators | timed |", "| --- | --- | --- | --- |"]
     for f in own:
         about = re.split(r"(?<=\.)\s", " ".join(_comment_of_file(texts[f]).split("\n\n")[0].split()))[0]
-        if ".tile" not in about.split(" ")[0]:
-            about = about[:1].upper() + about[1:]
         names = ", ".join("`%s`" % e["name"] for e in by_file[f])
         out.append("| [%s](FOLDER%s.md) | %s | %s | %s |" % (escaped(posixpath.basename(f)), posixpath.basename(f)[:-len(".tile")],
                                                             in_cell(escaped(about)), names, "yes" if f in site.speeds else ""))
