@@ -787,18 +787,19 @@ kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int
     return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
-static kiln_status check_sequences(const SequenceOperator *op, const Call *call, kiln_stream *stream)
+static kiln_status check_sequences(const CallPair *pair, const Call *call, kiln_stream *stream)
 {
-    return call_check_offsets(call, stream, op->offsets, call_extent(call, op->rows), call->longest);
+    if (!pair->rows) return KILN_OK;
+    return call_check_offsets(call, stream, pair->offsets, call_extent(call, pair->rows), call->longest);
 }
 
-kiln_status sequences_size(const SequenceOperator *op, kiln_ops *ops, const void *args, const Form *form, size_t *bytes)
+kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, const Form *form, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, op->size_name, ops, args, form, bytes);
+    kiln_status status = call_begin_sizing(&call, pair->size_name, ops, args, form, bytes);
     if (call_again(&call, NULL, &status)) return status;
-    status = op->prepare(&call, args);
-    if (!status) status = check_sequences(op, &call, NULL);
+    status = pair->prepare(&call, args);
+    if (!status) status = check_sequences(pair, &call, NULL);
     return status ? status : call_size(&call, bytes);
 }
 
@@ -811,17 +812,16 @@ static void *memory_of(const void *args, const Form *form, size_t *bytes)
     return *(void *const *)((const char *)args + field->offset);
 }
 
-kiln_status sequences_run(const SequenceOperator *op, kiln_ops *ops, kiln_stream *stream, const void *args,
-                          const Form *form)
+kiln_status pair_run(const CallPair *pair, kiln_ops *ops, kiln_stream *stream, const void *args, const Form *form)
 {
     Call call;
     size_t bytes;
-    kiln_status status = call_begin(&call, op->name, ops, args, form);
+    kiln_status status = call_begin(&call, pair->name, ops, args, form);
     if (call_again(&call, stream, &status)) return status;
     void *const workspace = memory_of(args, form, &bytes);
-    status = op->prepare(&call, args);
-    if (!status && call.tensors[op->offsets]) status = call_room(&call, bytes);
-    if (!status) status = check_sequences(op, &call, stream);
+    status = pair->prepare(&call, args);
+    if (!status && pair->rows && call.tensors[pair->offsets]) status = call_room(&call, bytes);
+    if (!status) status = check_sequences(pair, &call, stream);
     return status ? status : call_run(&call, stream, workspace, bytes);
 }
 

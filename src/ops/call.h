@@ -253,19 +253,18 @@ kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kern
 // values are. While the workspace's size is wanted, the kernel that looks is built, and the call finds it.
 kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest);
 
-// ---- operators over sequences, packed or of equal lengths, whose kernel takes the workspace: both functions of one
+// ---- operators whose kernel takes the workspace
 
-typedef struct SequenceOperator {
+// The two functions of one: of the call, and of the size.
+typedef struct CallPair {
     const char *name, *size_name;                         // of the functions
     kiln_status (*prepare)(Call *call, const void *args); // holds the arguments to what they must be, finds the kernel
-    const char *rows;                                     // what its table calls the rows of all sequences
-    int offsets;                                          // tensor of the table that bounds them; may be absent
-} SequenceOperator;
+    const char *rows; // what its table calls the rows of packed sequences; NULL: it takes none
+    int offsets;      // tensor of the table that bounds these; where it is absent, they are of equal lengths
+} CallPair;
 
-kiln_status sequences_size(const SequenceOperator *op, kiln_ops *ops, const void *args, const Form *form,
-                           size_t *bytes);
-kiln_status sequences_run(const SequenceOperator *op, kiln_ops *ops, kiln_stream *stream, const void *args,
-                          const Form *form);
+kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, const Form *form, size_t *bytes);
+kiln_status pair_run(const CallPair *pair, kiln_ops *ops, kiln_stream *stream, const void *args, const Form *form);
 
 // ---- plans
 

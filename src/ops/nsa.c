@@ -230,18 +230,22 @@ static kiln_status prepare_whole(Call *call, const void *args)
     return KILN_OK;
 }
 
-static const SequenceOperator nsa_forward = {
-    "kiln_nsa_forward", "kiln_nsa_forward_workspace_size", prepare_whole, "T", WHOLE_OFFSETS,
+static const CallPair nsa_forward = {
+    .name = "kiln_nsa_forward",
+    .size_name = "kiln_nsa_forward_workspace_size",
+    .prepare = prepare_whole,
+    .rows = "T",
+    .offsets = WHOLE_OFFSETS,
 };
 
 kiln_status kiln_nsa_forward_workspace_size(kiln_ops *ops, const kiln_nsa_args *a, size_t *bytes)
 {
-    return sequences_size(&nsa_forward, ops, a, FORM(kiln_nsa_args), bytes);
+    return pair_size(&nsa_forward, ops, a, FORM(kiln_nsa_args), bytes);
 }
 
 kiln_status kiln_nsa_forward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_args *a)
 {
-    return sequences_run(&nsa_forward, ops, stream, a, FORM(kiln_nsa_args));
+    return pair_run(&nsa_forward, ops, stream, a, FORM(kiln_nsa_args));
 }
 
 // ---- choosing
@@ -286,18 +290,22 @@ static kiln_status prepare_choose(Call *call, const void *args)
     return KILN_OK;
 }
 
-static const SequenceOperator nsa_choose = {
-    "kiln_nsa_choose", "kiln_nsa_choose_workspace_size", prepare_choose, "T", CHOOSE_OFFSETS,
+static const CallPair nsa_choose = {
+    .name = "kiln_nsa_choose",
+    .size_name = "kiln_nsa_choose_workspace_size",
+    .prepare = prepare_choose,
+    .rows = "T",
+    .offsets = CHOOSE_OFFSETS,
 };
 
 kiln_status kiln_nsa_choose_workspace_size(kiln_ops *ops, const kiln_nsa_choose_args *a, size_t *bytes)
 {
-    return sequences_size(&nsa_choose, ops, a, FORM(kiln_nsa_choose_args), bytes);
+    return pair_size(&nsa_choose, ops, a, FORM(kiln_nsa_choose_args), bytes);
 }
 
 kiln_status kiln_nsa_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_choose_args *a)
 {
-    return sequences_run(&nsa_choose, ops, stream, a, FORM(kiln_nsa_choose_args));
+    return pair_run(&nsa_choose, ops, stream, a, FORM(kiln_nsa_choose_args));
 }
 
 // ---- gradients of the compressed branch
@@ -354,23 +362,23 @@ static kiln_status prepare_compressed(Call *call, const void *args)
     return KILN_OK;
 }
 
-static const SequenceOperator nsa_compressed_backward = {
-    "kiln_nsa_compressed_backward",
-    "kiln_nsa_compressed_backward_workspace_size",
-    prepare_compressed,
-    "T",
-    COMPRESSED_OFFSETS,
+static const CallPair nsa_compressed_backward = {
+    .name = "kiln_nsa_compressed_backward",
+    .size_name = "kiln_nsa_compressed_backward_workspace_size",
+    .prepare = prepare_compressed,
+    .rows = "T",
+    .offsets = COMPRESSED_OFFSETS,
 };
 
 kiln_status kiln_nsa_compressed_backward_workspace_size(kiln_ops *ops, const kiln_nsa_compressed_backward_args *a,
                                                         size_t *bytes)
 {
-    return sequences_size(&nsa_compressed_backward, ops, a, FORM(kiln_nsa_compressed_backward_args), bytes);
+    return pair_size(&nsa_compressed_backward, ops, a, FORM(kiln_nsa_compressed_backward_args), bytes);
 }
 
 kiln_status kiln_nsa_compressed_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_compressed_backward_args *a)
 {
-    return sequences_run(&nsa_compressed_backward, ops, stream, a, FORM(kiln_nsa_compressed_backward_args));
+    return pair_run(&nsa_compressed_backward, ops, stream, a, FORM(kiln_nsa_compressed_backward_args));
 }
 
 // ---- the selected branch
@@ -409,18 +417,22 @@ static kiln_status prepare_selected(Call *call, const void *args)
     return KILN_OK;
 }
 
-static const SequenceOperator nsa_selected_forward = {
-    "kiln_nsa_selected_forward", "kiln_nsa_selected_forward_workspace_size", prepare_selected, "T", SELECTED_OFFSETS,
+static const CallPair nsa_selected_forward = {
+    .name = "kiln_nsa_selected_forward",
+    .size_name = "kiln_nsa_selected_forward_workspace_size",
+    .prepare = prepare_selected,
+    .rows = "T",
+    .offsets = SELECTED_OFFSETS,
 };
 
 kiln_status kiln_nsa_selected_forward_workspace_size(kiln_ops *ops, const kiln_nsa_selected_args *a, size_t *bytes)
 {
-    return sequences_size(&nsa_selected_forward, ops, a, FORM(kiln_nsa_selected_args), bytes);
+    return pair_size(&nsa_selected_forward, ops, a, FORM(kiln_nsa_selected_args), bytes);
 }
 
 kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_selected_args *a)
 {
-    return sequences_run(&nsa_selected_forward, ops, stream, a, FORM(kiln_nsa_selected_args));
+    return pair_run(&nsa_selected_forward, ops, stream, a, FORM(kiln_nsa_selected_args));
 }
 
 // Lists of the tokens of each block are numbered in 32 bits.
@@ -472,19 +484,23 @@ static kiln_status prepare_backward(Call *call, const void *args)
     return KILN_OK;
 }
 
-static const SequenceOperator nsa_selected_backward = {
-    "kiln_nsa_selected_backward", "kiln_nsa_selected_backward_workspace_size", prepare_backward, "T", BACKWARD_OFFSETS,
+static const CallPair nsa_selected_backward = {
+    .name = "kiln_nsa_selected_backward",
+    .size_name = "kiln_nsa_selected_backward_workspace_size",
+    .prepare = prepare_backward,
+    .rows = "T",
+    .offsets = BACKWARD_OFFSETS,
 };
 
 kiln_status kiln_nsa_selected_backward_workspace_size(kiln_ops *ops, const kiln_nsa_selected_backward_args *a,
                                                       size_t *bytes)
 {
-    return sequences_size(&nsa_selected_backward, ops, a, FORM(kiln_nsa_selected_backward_args), bytes);
+    return pair_size(&nsa_selected_backward, ops, a, FORM(kiln_nsa_selected_backward_args), bytes);
 }
 
 kiln_status kiln_nsa_selected_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_selected_backward_args *a)
 {
-    return sequences_run(&nsa_selected_backward, ops, stream, a, FORM(kiln_nsa_selected_backward_args));
+    return pair_run(&nsa_selected_backward, ops, stream, a, FORM(kiln_nsa_selected_backward_args));
 }
 
 // ---- the gated sum
@@ -593,8 +609,9 @@ static int64_t choose_splits(const Call *call)
     return splits > 1 ? splits : 1;
 }
 
-static kiln_status prepare_decode(Call *call, const kiln_nsa_decode_args *a)
+static kiln_status prepare_decode(Call *call, const void *args)
 {
+    const kiln_nsa_decode_args *const a = args;
     Shape s;
     // clang-format off
     const Want wants[] = {
@@ -623,23 +640,20 @@ static kiln_status prepare_decode(Call *call, const kiln_nsa_decode_args *a)
     return KILN_OK;
 }
 
+static const CallPair nsa_decode = {
+    .name = "kiln_nsa_decode",
+    .size_name = "kiln_nsa_decode_workspace_size",
+    .prepare = prepare_decode,
+};
+
 kiln_status kiln_nsa_decode_workspace_size(kiln_ops *ops, const kiln_nsa_decode_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_nsa_decode_workspace_size", ops, a, FORM(kiln_nsa_decode_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&nsa_decode, ops, a, FORM(kiln_nsa_decode_args), bytes);
 }
 
 kiln_status kiln_nsa_decode(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_nsa_decode", ops, a, FORM(kiln_nsa_decode_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_decode, ops, stream, a, FORM(kiln_nsa_decode_args));
 }
 
 kiln_status kiln_nsa_decode_pool(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_pool_args *a)

@@ -53,18 +53,22 @@ static kiln_status prepare_gdn(Call *call, const void *args)
     return status;
 }
 
-static const SequenceOperator gdn_forward = {
-    "kiln_gdn_forward", "kiln_gdn_forward_workspace_size", prepare_gdn, "S", GDN_OFFSETS,
+static const CallPair gdn_forward = {
+    .name = "kiln_gdn_forward",
+    .size_name = "kiln_gdn_forward_workspace_size",
+    .prepare = prepare_gdn,
+    .rows = "S",
+    .offsets = GDN_OFFSETS,
 };
 
 kiln_status kiln_gdn_forward_workspace_size(kiln_ops *ops, const kiln_gdn_args *a, size_t *bytes)
 {
-    return sequences_size(&gdn_forward, ops, a, FORM(kiln_gdn_args), bytes);
+    return pair_size(&gdn_forward, ops, a, FORM(kiln_gdn_args), bytes);
 }
 
 kiln_status kiln_gdn_forward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_args *a)
 {
-    return sequences_run(&gdn_forward, ops, stream, a, FORM(kiln_gdn_args));
+    return pair_run(&gdn_forward, ops, stream, a, FORM(kiln_gdn_args));
 }
 
 // ---- linear attention
@@ -112,19 +116,23 @@ static kiln_status prepare_linear(Call *call, const void *args)
     return status;
 }
 
-static const SequenceOperator linear_attention_forward = {
-    "kiln_linear_attention_forward", "kiln_linear_attention_forward_workspace_size", prepare_linear, "S", GDN_OFFSETS,
+static const CallPair linear_attention_forward = {
+    .name = "kiln_linear_attention_forward",
+    .size_name = "kiln_linear_attention_forward_workspace_size",
+    .prepare = prepare_linear,
+    .rows = "S",
+    .offsets = GDN_OFFSETS,
 };
 
 kiln_status kiln_linear_attention_forward_workspace_size(kiln_ops *ops, const kiln_linear_attention_args *a,
                                                          size_t *bytes)
 {
-    return sequences_size(&linear_attention_forward, ops, a, FORM(kiln_linear_attention_args), bytes);
+    return pair_size(&linear_attention_forward, ops, a, FORM(kiln_linear_attention_args), bytes);
 }
 
 kiln_status kiln_linear_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_args *a)
 {
-    return sequences_run(&linear_attention_forward, ops, stream, a, FORM(kiln_linear_attention_args));
+    return pair_run(&linear_attention_forward, ops, stream, a, FORM(kiln_linear_attention_args));
 }
 
 // ---- steps of both
@@ -262,18 +270,22 @@ static kiln_status prepare_mamba2(Call *call, const void *args)
                        LACKS(a->initial_states, "Init"), LACKS(a->ungated, "Raw"), LACKS(a->final_states, "Last"));
 }
 
-static const SequenceOperator mamba2_forward = {
-    "kiln_mamba2_forward", "kiln_mamba2_forward_workspace_size", prepare_mamba2, "S", MAMBA2_OFFSETS,
+static const CallPair mamba2_forward = {
+    .name = "kiln_mamba2_forward",
+    .size_name = "kiln_mamba2_forward_workspace_size",
+    .prepare = prepare_mamba2,
+    .rows = "S",
+    .offsets = MAMBA2_OFFSETS,
 };
 
 kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *a, size_t *bytes)
 {
-    return sequences_size(&mamba2_forward, ops, a, FORM(kiln_mamba2_args), bytes);
+    return pair_size(&mamba2_forward, ops, a, FORM(kiln_mamba2_args), bytes);
 }
 
 kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_args *a)
 {
-    return sequences_run(&mamba2_forward, ops, stream, a, FORM(kiln_mamba2_args));
+    return pair_run(&mamba2_forward, ops, stream, a, FORM(kiln_mamba2_args));
 }
 
 static kiln_status check_mamba2_step(Call *call, const kiln_mamba2_step_args *a)

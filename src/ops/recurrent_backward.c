@@ -65,24 +65,24 @@ static kiln_status prepare_linear(Call *call, const void *args)
     return status;
 }
 
-static const SequenceOperator linear_attention_backward = {
-    "kiln_linear_attention_backward",
-    "kiln_linear_attention_backward_workspace_size",
-    prepare_linear,
-    "S",
-    LINEAR_OFFSETS,
+static const CallPair linear_attention_backward = {
+    .name = "kiln_linear_attention_backward",
+    .size_name = "kiln_linear_attention_backward_workspace_size",
+    .prepare = prepare_linear,
+    .rows = "S",
+    .offsets = LINEAR_OFFSETS,
 };
 
 kiln_status kiln_linear_attention_backward_workspace_size(kiln_ops *ops, const kiln_linear_attention_backward_args *a,
                                                           size_t *bytes)
 {
-    return sequences_size(&linear_attention_backward, ops, a, FORM(kiln_linear_attention_backward_args), bytes);
+    return pair_size(&linear_attention_backward, ops, a, FORM(kiln_linear_attention_backward_args), bytes);
 }
 
 kiln_status kiln_linear_attention_backward(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_linear_attention_backward_args *a)
 {
-    return sequences_run(&linear_attention_backward, ops, stream, a, FORM(kiln_linear_attention_backward_args));
+    return pair_run(&linear_attention_backward, ops, stream, a, FORM(kiln_linear_attention_backward_args));
 }
 
 // ---- Mamba-2
@@ -143,16 +143,20 @@ static kiln_status prepare_mamba2(Call *call, const void *args)
                        LACKS(a->dinitial_states, "dInit"));
 }
 
-static const SequenceOperator mamba2_backward = {
-    "kiln_mamba2_backward", "kiln_mamba2_backward_workspace_size", prepare_mamba2, "S", MAMBA2_OFFSETS,
+static const CallPair mamba2_backward = {
+    .name = "kiln_mamba2_backward",
+    .size_name = "kiln_mamba2_backward_workspace_size",
+    .prepare = prepare_mamba2,
+    .rows = "S",
+    .offsets = MAMBA2_OFFSETS,
 };
 
 kiln_status kiln_mamba2_backward_workspace_size(kiln_ops *ops, const kiln_mamba2_backward_args *a, size_t *bytes)
 {
-    return sequences_size(&mamba2_backward, ops, a, FORM(kiln_mamba2_backward_args), bytes);
+    return pair_size(&mamba2_backward, ops, a, FORM(kiln_mamba2_backward_args), bytes);
 }
 
 kiln_status kiln_mamba2_backward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_backward_args *a)
 {
-    return sequences_run(&mamba2_backward, ops, stream, a, FORM(kiln_mamba2_backward_args));
+    return pair_run(&mamba2_backward, ops, stream, a, FORM(kiln_mamba2_backward_args));
 }

@@ -52,18 +52,22 @@ static kiln_status prepare_gdn_backward(Call *call, const void *args)
     return status;
 }
 
-static const SequenceOperator gdn_backward = {
-    "kiln_gdn_backward", "kiln_gdn_backward_workspace_size", prepare_gdn_backward, "S", GDN_OFFSETS,
+static const CallPair gdn_backward = {
+    .name = "kiln_gdn_backward",
+    .size_name = "kiln_gdn_backward_workspace_size",
+    .prepare = prepare_gdn_backward,
+    .rows = "S",
+    .offsets = GDN_OFFSETS,
 };
 
 kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_gdn_backward_args *a, size_t *bytes)
 {
-    return sequences_size(&gdn_backward, ops, a, FORM(kiln_gdn_backward_args), bytes);
+    return pair_size(&gdn_backward, ops, a, FORM(kiln_gdn_backward_args), bytes);
 }
 
 kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *a)
 {
-    return sequences_run(&gdn_backward, ops, stream, a, FORM(kiln_gdn_backward_args));
+    return pair_run(&gdn_backward, ops, stream, a, FORM(kiln_gdn_backward_args));
 }
 
 // ---- causal convolution
@@ -103,17 +107,21 @@ static kiln_status prepare_conv_backward(Call *call, const void *args)
                        LACKS(a->dbias, "dBias"), LACKS(a->dinitial_states, "dInit"));
 }
 
-static const SequenceOperator causal_conv_backward = {
-    "kiln_causal_conv_backward", "kiln_causal_conv_backward_workspace_size", prepare_conv_backward, "S", CONV_OFFSETS,
+static const CallPair causal_conv_backward = {
+    .name = "kiln_causal_conv_backward",
+    .size_name = "kiln_causal_conv_backward_workspace_size",
+    .prepare = prepare_conv_backward,
+    .rows = "S",
+    .offsets = CONV_OFFSETS,
 };
 
 kiln_status kiln_causal_conv_backward_workspace_size(kiln_ops *ops, const kiln_causal_conv_backward_args *a,
                                                      size_t *bytes)
 {
-    return sequences_size(&causal_conv_backward, ops, a, FORM(kiln_causal_conv_backward_args), bytes);
+    return pair_size(&causal_conv_backward, ops, a, FORM(kiln_causal_conv_backward_args), bytes);
 }
 
 kiln_status kiln_causal_conv_backward(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_backward_args *a)
 {
-    return sequences_run(&causal_conv_backward, ops, stream, a, FORM(kiln_causal_conv_backward_args));
+    return pair_run(&causal_conv_backward, ops, stream, a, FORM(kiln_causal_conv_backward_args));
 }
