@@ -261,6 +261,7 @@ def _family_table(own, texts, by_file, site):
     out = ["| file | what it computes | kernels and operators | timed |", "| --- | --- | --- | --- |"]
     for f in own:
         about = re.split(r"(?<=\.)\s", " ".join(_comment_of_file(texts[f]).split("\n\n")[0].split()))[0]
+        about = re.sub(r":$", ".", about)
         names = ", ".join("`%s`" % e["name"] for e in by_file[f])
         out.append("| [%s](FOLDER%s.md) | %s | %s | %s |" % (escaped(posixpath.basename(f)), posixpath.basename(f)[:-len(".tile")],
                                                             in_cell(escaped(about)), names, "yes" if f in site.speeds else ""))
