@@ -123,9 +123,10 @@ static const char *ring_name(Lowering *lo, const Ring *ring)
     return name;
 }
 
-// Without boxes one thread speaks for all that copied by lanes.
+// Without boxes each warp speaks for what it has shifted, or one thread for all that copied by lanes.
 static int elements_count(const Lowering *lo, const Ring *ring)
 {
+    if (warps_shift_apart(lo, ring)) return WARPGROUP_THREADS / WARP_LANES;
     const bool by_lanes = ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
     return by_lanes && lo->may_need_elements;
 }
