@@ -21,9 +21,10 @@ int ring_full_count(const Ring *ring)
 }
 
 // Its threads have stored all that it says is there.
-bool warps_shift_apart(const Lowering *lo, const Ring *ring)
+int shifting_warps(const Lowering *lo, const Ring *ring)
 {
-    return lo->may_shift_rows && !ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
+    const bool by_all = !ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
+    return lo->may_shift_rows && by_all ? WARPGROUP_THREADS / WARP_LANES : 0;
 }
 
 int ring_empty_count(const Lowering *lo, const Ring *ring)

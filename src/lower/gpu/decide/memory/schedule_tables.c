@@ -126,7 +126,8 @@ static const char *ring_name(Lowering *lo, const Ring *ring)
 // Without boxes each warp speaks for what it has shifted, or one thread for all that copied by lanes.
 static int elements_count(const Lowering *lo, const Ring *ring)
 {
-    if (warps_shift_apart(lo, ring)) return WARPGROUP_THREADS / WARP_LANES;
+    const int warps = shifting_warps(lo, ring);
+    if (warps) return warps;
     const bool by_lanes = ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
     return by_lanes && lo->may_need_elements;
 }

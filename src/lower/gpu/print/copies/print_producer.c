@@ -83,7 +83,7 @@ void print_arrive(Printer *pr, const Action *action)
         return;
     }
     const bool by_lanes = ring->by_lanes && pr->lo->by_tma;
-    const bool by_warps = ring->is_filled || warps_shift_apart(pr->lo, ring);
+    const bool by_warps = ring->is_filled || shifting_warps(pr->lo, ring) > 0;
     if (!pr->lo->by_tma || ring->is_filled) begin_if(pr, &nest, is_zero(pr, by_warps ? pr->lane : pr->thread));
     else if (by_lanes) begin_lanes(pr, &nest);
     else begin_issue(pr, &nest);
