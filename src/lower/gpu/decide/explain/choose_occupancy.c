@@ -30,26 +30,35 @@ static const double nearly_best = 1.03; // times slower than as many as have roo
 
 // ---- registers
 
-static int local_words(const TileOp *body)
+enum { ACCESS_WORDS = 4 }; // of an element of a tensor: an address, a bound, the value
+
+static int array_words(const Buffer *array)
 {
-    int words = 0;
-    for (const TileOp *op = body; op; op = op->next) {
-        TileOp **inner;
-        for (int i = 0; (inner = tile_bodies((TileOp *)op, i)) != NULL; i++) words += local_words(*inner);
-        if (op->kind != T_TILE || op->tile.buffer->kind != BUFFER_LOCAL) continue;
-        int64_t elements = 1, extent;
-        for (int d = 0; d < op->tile.buffer->rank; d++)
-            if (expr_as_int(op->tile.buffer->shape[d], &extent)) elements *= extent;
-        words += (int)(elements * dtype_bits(op->tile.buffer->type) + 31) / 32;
-    }
-    return words;
+    int64_t elements = 1, extent;
+    for (int d = 0; d < array->rank; d++)
+        if (expr_as_int(array->shape[d], &extent)) elements *= extent;
+    return (int)(elements * dtype_bits(array->type) + 31) / 32;
 }
 
-// What a statement holds beside the fragments: its local arrays, or an address for each element that the threads load.
+static void count_access(const TileUse *use, void *context)
+{
+    *(int *)context += buffer_root(use->buffer)->kind == BUFFER_TENSOR ? ACCESS_WORDS : 0;
+}
+
+// Local arrays, and what accesses of tensors take: loops that are unrolled are statements one after another by now.
+static bool find_words(Lowering *lo, TileOp *op, void *context)
+{
+    int *const words = context;
+    if (op->kind == T_TILE && op->tile.buffer->kind == BUFFER_LOCAL) *words += array_words(op->tile.buffer);
+    else tile_uses(op, count_access, words);
+    return false;
+}
+
+// What a statement holds beside the fragments; a copy by the threads, an address for each element.
 static bool find_held(Lowering *lo, TileOp *op, void *context)
 {
     int *const most = context, words = 0;
-    if (op->kind == T_FORALL) words = local_words(op->forall.body);
+    if (op->kind == T_FORALL) each_op(lo, op->forall.body, find_words, &words);
     if (op->kind == T_COPY && !op_info(lo, op)->fetched && buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR) {
         const TileInfo *const tile = tile_info(lo, buffer_root(op->copy.dst.buffer));
         words = tile && tile->storage == TILE_IN_REGISTERS ? layout_registers(&tile->layout) : 0;
