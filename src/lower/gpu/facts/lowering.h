@@ -76,11 +76,13 @@ typedef struct Lowering {
     const GpuTarget *gpu; // what its instructions can do
     LaunchPlan *plan;
     Text *explanation;
-    bool failed;          // the kernel is refused, and why was reported
-    int occupancy;        // CTAs that a multiprocessor holds: as hinted, or as many as have registers
-    int groups_wanted;    // of consumers; 0: as hinted
-    bool is_last_attempt; // else too few registers are not reported:
-    bool lacks_registers; // it failed for that
+    bool failed;               // the kernel is refused, and why was reported
+    int occupancy;             // CTAs that a multiprocessor holds: as hinted or chosen, or as many as have registers
+    int occupancy_chosen;      // 0: it is not
+    const char *why_occupancy; // for explain, where the source leaves it open (choose_occupancy.c); NULL: it does not
+    int groups_wanted;         // of consumers; 0: as hinted
+    bool is_last_attempt;      // else too few registers are not reported:
+    bool lacks_registers;      // it failed for that
 
     // ---- what the analyses found
 
