@@ -140,6 +140,7 @@ def main():
     options.add_argument('--device', choices=('cuda', 'cpu'), default='cuda')
     options.add_argument('--patience', type=int, default=60)
     chosen = options.parse_args()
+    if chosen.patience < 1: options.error('--patience is at least a second')
     global DEV
     DEV = peers.DEV = chosen.device
     torch.set_grad_enabled(False)

@@ -34,7 +34,7 @@ sweep() {
         n=$((n + 1))
         timeout -k 5 $((all + 15)) "$KILN" bench --device=cuda:0 --sweep="$family" --seed="$SEED" --count="$COUNT" --skip="$skip" \
             --limit="$left" --row-limit="$ROW_LIMIT" --save="$OUT/$family.$n.json" \
-            --beside="python3 bench/baselines.py --patience=$((ROW_LIMIT - 20))" >> "$OUT/sweep.md" 2>> "$OUT/errors.log"
+            --beside="python3 bench/baselines.py --patience=$(((ROW_LIMIT * 5 + 5) / 6))" >> "$OUT/sweep.md" 2>> "$OUT/errors.log"
         status=$?
         done=$(rows "$OUT/$family.$n.json")
         echo "$family: status $status, $(($(date +%s) - begin)) s, ${done:-0} shapes" >> "$OUT/errors.log"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Mixtures of experts, grouped products, sampling on a GPU: correctness of the kernels, then times beside PyTorch
-# (torch._grouped_mm, torch.topk, multinomial) and triton-kernels where they are there. Runs in the root of the repository.
+# (torch._grouped_mm, torch.topk, multinomial). Runs in the root of the repository. triton_moe.py: layers beside triton_kernels.
 . bench/families/common.sh
 check_kernels kernels/moe kernels/topk/sample.tile kernels/topk/rows.tile kernels/gemm/block_sparse.tile
 check_operators moe sampling block_sparse
@@ -100,22 +100,6 @@ for name, E, k, D, F in (("gpt-oss-20b", 32, 4, 2880, 2880), ("gpt-oss-120b", 12
             "%.0f" % (used * 3 * D * F * 2 / mine / 1e6) if mine else "-", "%.3f" % other if other else "-",
             "%.2f" % (other / mine) if mine and other else "-")
     del w1, w2
-
-def triton_layer():
-    from triton_kernels.matmul_ogs import matmul_ogs
-    from triton_kernels.routing import routing
-    for M in (1, 64, 1024, 4096):
-        E, k, D, F = 32, 4, 2880, 2880
-        x, logits = torch.randn(M, D, device=dev, dtype=torch.bfloat16), torch.randn(M, E, device=dev, dtype=torch.bfloat16)
-        w1 = torch.randn(E, D, 2 * F, device=dev, dtype=torch.bfloat16) / math.sqrt(D)
-        w2 = torch.randn(E, F, D, device=dev, dtype=torch.bfloat16) / math.sqrt(F)
-        def f():
-            data, gather, scatter = routing(logits, k)
-            h = matmul_ogs(x, w1, None, data, gather_indx=gather)
-            g, u = h[..., ::2], h[..., 1::2]
-            return matmul_ogs(torch.nn.functional.silu(g) * u, w2, None, data, scatter_indx=scatter, gammas=data.gate_scal)
-        say(" triton-kernels gpt-oss-20b", M, "%.3f" % time_ms(f, 5))
-guarded("triton-kernels", triton_layer)
 
 # ---- parts and tokens
 say("part", "tokens", "kiln us", "torch us")

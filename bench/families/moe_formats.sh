@@ -9,7 +9,7 @@
 # A table last, of each part. DEVICE=cpu DIVIDE=30 BUILD=build: small, on a machine without a GPU.
 . bench/families/common.sh
 parts=${*:-checks mxfp4 fp8 sparse}
-export PYTHONPATH="${PEERS:+$PEERS:}$PYTHONPATH"
+export PYTHONPATH="${PEERS:+$PEERS:}$PWD/bench/families:$PYTHONPATH"
 case " $parts " in *" checks "*)
     check_kernels kernels/moe/mxfp4.tile kernels/moe/moe_fp8.tile kernels/gemm/sparse_any.tile kernels/quant/pack.tile
     check_operators moe gemm_sparse quant
@@ -17,6 +17,7 @@ case " $parts " in *" checks "*)
 esac
 cat >/tmp/moe_formats_bench.py <<'PY'
 import sys, math, time, torch
+import triton_moe
 from kiln import ops
 torch.manual_seed(1)
 part, dev, divide, BF = sys.argv[1], sys.argv[2], int(sys.argv[3]), torch.bfloat16
@@ -82,41 +83,8 @@ def dense(codes, scales):
         out[e] = (w * torch.exp2(scales[e].float() - 127).repeat_interleave(32, -1)).to(BF)
     return out
 
-# ---- triton_kernels
-def load_peer():
-    import triton, triton.language.target_info as info
-    print("# triton", triton.__version__)
-    for name in ("is_hip_gfx1250", "is_hip_cdna4", "is_hip_cdna3"):
-        if not hasattr(info, name): setattr(info, name, triton.constexpr_function(lambda: False))
-    from triton_kernels.matmul import matmul, PrecisionConfig, FusedActivation, FnSpecs
-    from triton_kernels.topk import topk
-    from triton_kernels.swiglu import swiglu_fn
-    from triton_kernels.reduce import reduce
-    from triton_kernels.tensor import FP4, convert_layout, wrap_torch_tensor, make_ragged_tensor_metadata
-    from triton_kernels.tensor_details.layout import make_default_matmul_mxfp4_w_layout, make_default_matmul_mxfp4_w_scale_layout
-    class Peer: pass
-    p = Peer()
-    def weights(codes, scales, warps):
-        w = convert_layout(wrap_torch_tensor(codes.transpose(1, 2), dtype=FP4), make_default_matmul_mxfp4_w_layout(mx_axis=-2))
-        s = convert_layout(wrap_torch_tensor(scales.transpose(1, 2)), make_default_matmul_mxfp4_w_scale_layout(mx_axis=-2, num_warps=warps))
-        return w, PrecisionConfig(b_mx_scale=s, b_microblock_size=32, out_dtype=BF)
-    def layer(w1, c1, b1, w2, c2, b2, k, limit):
-        act = FusedActivation(FnSpecs("swiglu", swiglu_fn, ("alpha", "limit"), reduction_n=2), (1.702, limit))
-        def f(x, logits):
-            chosen = topk(logits, k, apply_softmax=True)                   # a softmax of the chosen
-            m = chosen.mask_metadata
-            pairs = m.col_sorted_indx
-            ragged = make_ragged_tensor_metadata(m.col_sum, pairs.shape[0])
-            h = matmul(x, w1, b1, a_ragged_metadata=ragged, gather_indx=pairs // k, precision_config=c1, fused_activation=act)
-            y = matmul(h, w2, b2, a_ragged_metadata=ragged, scatter_indx=pairs, precision_config=c2, gammas=chosen.vals.flatten()[pairs])
-            y = reduce(y.view(x.shape[0], k, -1), dim=1)
-            return y[0] if isinstance(y, tuple) else y
-        return f
-    p.weights, p.layer = weights, layer
-    return p
-
 def gpt_oss():
-    peer = guarded("triton_kernels", load_peer)
+    peer = guarded("triton_kernels", lambda: print("# triton", triton_moe.prepare()) or __import__("triton_kernels"))
     say("MXFP4 layer", "tokens", "kiln ms", "TFLOPS", "share of bandwidth of packed weights used", "kiln bf16 ms", "bf16/mxfp4",
         "triton_kernels ms", "triton/kiln", "error to bf16", "triton's")
     D = F = size_of(2880)
@@ -135,10 +103,10 @@ def gpt_oss():
             bf16 = guarded("kiln bf16", lambda: time_ms(lambda i: ops.moe(x, w1, w2, logits[i % SETS], ref, **rest)))
             other = got = None
             if peer:
-                warps = 4 if M <= 512 else 8                               # a layout of scales for each, as engines choose it
+                warps = triton_moe.warps_for(M)                            # a layout of scales for each
                 if warps not in theirs:
-                    a, b = guarded("triton weights", lambda: (peer.weights(q1, s1, warps), peer.weights(q2, s2, warps))) or (None, None)
-                    theirs[warps] = a and peer.layer(*a, b1.float(), *b, b2.float(), k, 7.0)
+                    a, b = guarded("triton weights", lambda: [triton_moe.mxfp4_weights(*w, warps) for w in ((q1, s1), (q2, s2))]) or (None, None)
+                    theirs[warps] = a and guarded("triton_kernels", lambda: triton_moe.layer(a, b1.float(), b, b2.float(), k))
                 f = theirs[warps]
                 if f:
                     other = guarded("triton_kernels", lambda: time_ms(lambda i: f(x, logits[i % SETS])))

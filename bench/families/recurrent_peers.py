@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Layers with a state through Kiln's operators and through fla-core and mamba-ssm, in one process: forward, gradients, steps.
 
-    recurrent_peers.py [--limit=SECONDS] [--device=cuda:0] FAMILY...        FAMILY: gdn, kda, linear, mamba2, step; none: all
+    recurrent_peers.py [--limit=SECONDS] [--head=D] [--device=cuda:0] FAMILY...      FAMILY: gdn, kda, linear, mamba2, step; none: all
 
 A row: a call's time on the device with Kiln and with the peer, the peer's time over Kiln's, how far the results are apart, the least
 time for inputs and outputs at 4.3 TB/s as a part of Kiln's. Calls are queued behind work that holds the device, so that the host's time is not in them.
-After SECONDS no further row begins. A peer that is missing or refuses is said once for each reason.
+After SECONDS no further row begins. --head: of linear, rows with heads of this size alone, since the peer compiles for each. A peer that is missing or refuses is said once for each reason.
 """
 import argparse
 import importlib
@@ -159,6 +159,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", nargs="*")
     parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--head", type=int)
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
     cpu = options.device == "cpu"
@@ -167,6 +168,7 @@ def main():
         triton = importlib.import_module("triton")
         print("%s, PyTorch %s, Triton %s" % (torch.cuda.get_device_name(), torch.__version__, triton.__version__), flush=True)
     attention = ((8, 2048, 16, 128), (1, 32768, 16, 128), (4, 8192, 16, 256), (4, 8192, 16, 64), (4, 8192, 64, 128))
+    attention = [shape for shape in attention if options.head in (None, shape[3])]
     families = {
         "gdn": lambda: delta(rows, False, ((1, 8192, 32, 128), (1, 32768, 32, 128), (8, 2048, 32, 128), (1, 2048, 32, 128))),
         "kda": lambda: delta(rows, True, ((1, 8192, 32, 128), (1, 32768, 32, 128))),
