@@ -61,7 +61,7 @@ static const char style[] =
     ".floor{stroke:var(--faint);stroke-dasharray:3 3}circle.good{fill:var(--good)}circle.bad{fill:var(--bad)}\n"
     ".grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(19rem,1fr));gap:.9rem}\n"
     "figure{margin:0;background:var(--panel);border:1px solid var(--line);border-radius:8px;padding:.6rem .75rem}\n"
-    "figcaption{font-weight:600;margin-bottom:.25rem}figcaption span{float:right;font-weight:400}\n"
+    "figcaption{font-weight:600;margin-bottom:.25rem}figcaption span{float:right;font-weight:400;margin-left:.75rem}\n"
     ".key{display:inline-block;width:.9rem;height:.65rem;border-radius:2px;margin:0 .35rem 0 .9rem}\n";
 
 static void print_head(FILE *out, const SavedRun *run)

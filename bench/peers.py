@@ -555,7 +555,7 @@ def gradients(v):
     return fastest([(fla_name(v), make)])
 
 def step(v):
-    B, H, HK, DK, DV, op = v['B'], v['H'], v['HK'], v['DK'], v['DV'], v['OP']
+    B, H, DK, DV, op = v['B'], v['H'], v['DK'], v['DV'], v['OP']
     q, k, x, g, beta = state_inputs(v, 1)
     state = torch.randn(B, H, DK, DV, device=DEV)
     if gpu():

@@ -139,5 +139,5 @@ def write_pages(source, work, links, few):
         write(work, page, links.markdown(text, path, page))
         pages.append(page[len("api/"):-len(".md")])
         rows.append("| [`%s`](%s) | %s |" % (path[len("include/"):], page[len("api/"):], escaped(about)))
-    text = "# C and C++ headers\n\nFrom the headers' own comments. [Operators](%s) shows the operators with examples.\n\n| header | |\n| --- | --- |\n%s\n\n%s"
+    text = "# C and C++ headers\n\nFrom the headers' own comments. [Operators](%s) shows the operators with examples.\n\n| header | what it is for |\n| --- | --- |\n%s\n\n%s"
     write(work, "api/index.md", text % (links.to("docs/operators.md", "api/index.md") or "../operators.md", "\n".join(rows), toctree(pages)))

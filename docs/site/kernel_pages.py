@@ -17,8 +17,15 @@ FAMILIES = {
     "topk": "Selection and sampling", "transform": "Transforms",
 }
 
+# Headings of docs/benchmarks under which the operators that run a family's kernels are timed, as they begin.
+TIMED = {
+    "attention": ["Attention over paged caches"], "linear": ["Whole calls", "Layers with a state"],
+    "mla": ["DeepSeek sparse attention", "Sparse latent decoding"], "moe": ["Experts and sampling"], "quant": ["Quantised weights"],
+    "sparse": ["Block-sparse, vertical-slash, sinks"], "topk": ["Experts and sampling"],
+}
+
 # What a kernel must be given beside its defaults to be built.
-VALUES = {("decode/masked.tile", "masked_mha"): ["POOL2=none"]}
+VALUES = {("decode/masked.tile", "masked_mha"): ["POOL2=none"], ("gemm/row.tile", "gemm_row"): ["UP=none", "UPS=none", "UPB=none"]}
 
 
 def files_of(source, few=False):
@@ -67,6 +74,18 @@ def speeds(source):
     return of, unknown
 
 
+def timed_sections(source):
+    """{family: links to the sections that TIMED names, as a file of docs/benchmarks has them}."""
+    found, folder = {}, os.path.join(source, "docs", "benchmarks")
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            for heading in re.findall(r"^## (.*)$", file.read(), re.M):
+                anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+                found[heading] = "[%s](%s#%s)" % (heading.split(" (")[0], name, anchor)
+    return {family: [next(link for heading, link in found.items() if heading.startswith(begin)) for begin in begins]
+            for family, begins in TIMED.items()}
+
+
 def _speed_tables(rows):
     out, before = [], None
     for head, row in rows:
@@ -90,7 +109,8 @@ def _comment_of_file(text):
         if not line.startswith("//"):
             break
         lines.append(re.sub(r"^// ?", "", line))
-    return re.sub(r"^\S+\.tile - ", "", "\n".join(lines))
+    text = re.sub(r"^\S+\.tile - ", "", "\n".join(lines))
+    return text if ".tile" in text.split(" ")[0] else text[:1].upper() + text[1:]
 
 
 def imports_of(text, file):
@@ -139,8 +159,8 @@ def explain_pages(kiln, source, out, listed, seconds=60):
         where = os.path.join(out, path)
         os.makedirs(os.path.dirname(where), exist_ok=True)
         try:
-            done = subprocess.run([kiln, "explain", "--arch=90", "--html=" + where, os.path.join(source, "kernels", entry["file"]), entry["name"],
-                                   *VALUES.get((entry["file"], entry["name"]), [])],
+            done = subprocess.run([kiln, "explain", "--arch=90", "--html=" + where, "kernels/" + entry["file"], entry["name"],
+                                   *VALUES.get((entry["file"], entry["name"]), [])], cwd=source,       # the page names the file
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds, text=True)
             reason = (done.stderr.strip().split("\n") or ["?"])[0] if done.returncode or not os.path.exists(where) else None
         except subprocess.TimeoutExpired:
@@ -236,6 +256,37 @@ class _Site:
     pass
 
 
+def _family_table(own, texts, by_file, site):
+    """What each file of a family computes; FOLDER stands for the way to their pages."""
+    out = ["| file | what it computes | kernels and operators | timed |", "| --- | --- | --- | --- |"]
+    for f in own:
+        about = re.split(r"(?<=\.)\s", " ".join(_comment_of_file(texts[f]).split("\n\n")[0].split()))[0]
+        about = re.sub(r":$", ".", about)
+        names = ", ".join("`%s`" % e["name"] for e in by_file[f])
+        out.append("| [%s](FOLDER%s.md) | %s | %s | %s |" % (escaped(posixpath.basename(f)), posixpath.basename(f)[:-len(".tile")],
+                                                            in_cell(escaped(about)), names, "yes" if f in site.speeds else ""))
+    return "\n".join(out) + "\n"
+
+
+def _write_gallery(work, links, files, texts, by_file, site):
+    """The page of each family, and the one of all of them."""
+    families = sorted({f.split("/")[0] for f in files})
+    gallery, whole = [], "kernels/index.md"
+    for family in families:
+        own = [f for f in files if f.startswith(family + "/")]
+        title, page = FAMILIES.get(family, family), "kernels/%s/index.md" % family
+        timed = "Whole operators are timed in %s.\n\n" % "; ".join(site.timed[family]) if family in site.timed else ""
+        table = _family_table(own, texts, by_file, site)
+        names = [posixpath.basename(f)[:-len(".tile")] for f in own]
+        write(work, page, "# %s\n\n%s%s\n%s" % (title, links.markdown(timed, "docs/benchmarks/h200.md", page), table.replace("FOLDER", ""),
+                                               toctree(["%s <%s>" % (n, n) for n in names])))
+        gallery.append("## [%s](%s/index.md)\n\n%s%s" % (title, family, links.markdown(timed, "docs/benchmarks/h200.md", whole),
+                                                        table.replace("FOLDER", family + "/")))
+    write(work, whole, "# The kernels\n\nEach file of `kernels/` holds kernels with their references and checks. Those that are timed by themselves have "
+          "rows in [the measurements on an H200](%s).\n\n%s\n%s" % (links.to("docs/benchmarks/h200.md", whole), "\n".join(gallery),
+                                                                   toctree(["%s/index" % f for f in families])))
+
+
 def write_pages(kiln, source, work, links, few, extra=None):
     """Pages of all kernels; `extra`: the folder for those of `kiln explain --html`, None: they are not made."""
     files = files_of(source, few)
@@ -246,6 +297,7 @@ def write_pages(kiln, source, work, links, few, extra=None):
     site.speeds, unknown = speeds(source)
     if unknown:
         sys.exit("site: no kernel is known for these rows of docs/benchmarks/h200.md: %s" % ", ".join(unknown))
+    site.timed = timed_sections(source)
     site.uses = _uses(source)
     site.explained = explain_pages(kiln, source, extra, listed) if extra else {}
     texts, site.importers = {}, {}
@@ -255,26 +307,7 @@ def write_pages(kiln, source, work, links, few, extra=None):
         for other in imports_of(texts[file], file):
             site.importers.setdefault(other, []).append(file)
     by_file = {file: [e for e in listed if e["file"] == file] for file in files}
-    families = sorted({f.split("/")[0] for f in files})
     for file in files:
         page, text = _page(file, texts[file], by_file[file], site)
         write(work, page, links.markdown(text, "kernels/" + file, page))
-    gallery = []
-    for family in families:
-        own = [f for f in files if f.startswith(family + "/")]
-        title = FAMILIES.get(family, family)
-        rows = []
-        for f in own:
-            about = re.split(r"(?<=\.)\s", " ".join(_comment_of_file(texts[f]).split("\n\n")[0].split()))[0]
-            if ".tile" not in about.split(" ")[0]:
-                about = about[:1].upper() + about[1:]
-            names = ", ".join("`%s`" % e["name"] for e in by_file[f])
-            rows.append("| [%s](FOLDER%s.md) | %s | %s | %s |" % (escaped(posixpath.basename(f)), posixpath.basename(f)[:-len(".tile")],
-                                                                 in_cell(escaped(about)), names, "yes" if f in site.speeds else ""))
-        table = "| file | what it computes | kernels and operators | timed |\n| --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
-        names = [posixpath.basename(f)[:-len(".tile")] for f in own]
-        write(work, "kernels/%s/index.md" % family, "# %s\n\n%s\n%s" % (title, table.replace("FOLDER", ""), toctree(["%s <%s>" % (n, n) for n in names])))
-        gallery.append("## [%s](%s/index.md)\n\n%s" % (title, family, table.replace("FOLDER", family + "/")))
-    write(work, "kernels/index.md", "# The kernels\n\nEach file of `kernels/` holds kernels with their references and checks. Those that are timed have "
-          "rows in [the measurements on an H200](%s).\n\n%s\n%s" % (links.to("docs/benchmarks/h200.md", "kernels/index.md"), "\n".join(gallery),
-                                                                   toctree(["%s/index" % f for f in families])))
+    _write_gallery(work, links, files, texts, by_file, site)

@@ -2,6 +2,7 @@
 """python_pages.py - pages of the Python package: what each module offers, from its text; nothing is imported."""
 import ast
 import os
+import re
 
 from prose import escaped, fenced, prose, toctree, write
 
@@ -69,7 +70,7 @@ def _module(package, module, file, places):
             missing.append(name)
     if missing:                                              # made by a call: kiln.torch's
         out.append("## Others\n\n" + ", ".join("`%s`" % name for name in missing) + "\n")
-    return doc.split("\n")[0], "\n".join(out)
+    return re.sub(r":$", ".", doc.split("\n")[0]), "\n".join(out)
 
 
 def write_pages(source, work, links, few):
@@ -80,6 +81,6 @@ def write_pages(source, work, links, few):
         write(work, page, links.markdown(text, "python/kiln/" + file, page))
         pages.append(os.path.basename(page)[:-len(".md")])
         rows.append("| [`%s`](%s) | %s |" % (module, os.path.basename(page), escaped(about)))
-    text = "# The Python package\n\n[Kiln from Python](%s) is the guide. These pages are the docstrings.\n\n| module | |\n| --- | --- |\n%s\n\n%s"
+    text = "# The Python package\n\n[Kiln from Python](%s) is the guide. These pages are the docstrings.\n\n| module | what it has |\n| --- | --- |\n%s\n\n%s"
     write(work, "python-reference/index.md", text % (links.to("docs/python.md", "python-reference/index.md") or "../python.md",
                                                      "\n".join(rows), toctree(pages)))

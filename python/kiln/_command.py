@@ -138,7 +138,7 @@ def run(file: File, kernel: Optional[str] = None, *, device: Optional[str] = Non
     Error: it does not build, or its result is wrong.
     """
     options = _options(device=device, seconds=seconds, no_check=no_check, tuned=os.fspath(tuned) if tuned else None)
-    return json.loads(_run(["run", "--json", *options, _path_of(file), *[kernel] * bool(kernel), *_values(values)]))
+    return json.loads(_run(["run", "--json", *options, _path_of(file), *([kernel] if kernel else []), *_values(values)]))
 
 
 def tune(file: File, kernel: Optional[str] = None, *, device: Optional[str] = None, seconds: Optional[int] = None,
@@ -152,7 +152,7 @@ def tune(file: File, kernel: Optional[str] = None, *, device: Optional[str] = No
     Error: nothing could be timed, or a result is wrong.
     """
     options = _options(device=device, seconds=seconds, tries=tries, output=os.fspath(output) if output else None)
-    return json.loads(_run(["tune", "--json", *options, _path_of(file), *[kernel] * bool(kernel), *_values(values)], True, True))
+    return json.loads(_run(["tune", "--json", *options, _path_of(file), *([kernel] if kernel else []), *_values(values)], True, True))
 
 
 def explain(file: File, kernel: Optional[str] = None, *, device: Optional[str] = None, arch: Optional[int] = None,
@@ -163,7 +163,7 @@ def explain(file: File, kernel: Optional[str] = None, *, device: Optional[str] =
     html      a page with drawings instead, for a browser or `IPython.display.HTML`
     """
     options = _options(device=device, arch=arch, isa=isa, check=check, cost=cost, html=html)
-    return _run(["explain", *options, _path_of(file), *[kernel] * bool(kernel), *_values(values)])
+    return _run(["explain", *options, _path_of(file), *([kernel] if kernel else []), *_values(values)])
 
 
 def bench(*names: str, device: Optional[str] = None, seconds: Optional[int] = None, beside: Optional[str] = None) -> Dict[str, Any]:

@@ -557,8 +557,9 @@ static kiln_status name_heads(const Call *call, kiln_status status)
         group, call_extent(call, "D"), call_extent(call, "DV"), ALWAYS_FIT);
 }
 
-static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
+static kiln_status prepare_decode(Call *call, const void *args)
 {
+    const kiln_attention_decode_args *const a = args;
     double scale;
     char cap[CAP_BYTES];
     // clang-format off
@@ -595,21 +596,18 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
     return KILN_OK;
 }
 
+static const CallPair attention_decode = {
+    .name = "kiln_attention_decode",
+    .size_name = "kiln_attention_decode_workspace_size",
+    .prepare = prepare_decode,
+};
+
 kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a,
-                                           FORM(kiln_attention_decode_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&attention_decode, ops, a, FORM(kiln_attention_decode_args), bytes);
 }
 
 kiln_status kiln_attention_decode(kiln_ops *ops, kiln_stream *stream, const kiln_attention_decode_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a, FORM(kiln_attention_decode_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&attention_decode, ops, stream, a, FORM(kiln_attention_decode_args));
 }

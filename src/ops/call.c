@@ -35,6 +35,7 @@ kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *
 {
     call->ops = ops, call->name = name, call->given = args, call->form = form;
     call->sizing = call->is_new = false;
+    call->longest = INT32_MAX;
     call->record = NULL;
     call->table.n_symbols = call->n_tensors = call->n_own = call->n_args = 0;
     if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
@@ -784,6 +785,44 @@ kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int
                                                   &(Taken){ i, "OFFSET" }, 1, &kernel, "%s", "");
     const kiln_arg args[] = { call_tensor(call, i), KILN_INT(rows), KILN_INT(longest) };
     return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
+}
+
+static kiln_status check_sequences(const CallPair *pair, const Call *call, kiln_stream *stream)
+{
+    if (!pair->rows) return KILN_OK;
+    return call_check_offsets(call, stream, pair->offsets, call_extent(call, pair->rows), call->longest);
+}
+
+kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, const Form *form, size_t *bytes)
+{
+    Call call;
+    kiln_status status = call_begin_sizing(&call, pair->size_name, ops, args, form, bytes);
+    if (call_again(&call, NULL, &status)) return status;
+    status = pair->prepare(&call, args);
+    if (!status) status = check_sequences(pair, &call, NULL);
+    return status ? status : call_size(&call, bytes);
+}
+
+// The scratch of a struct of arguments.
+static void *memory_of(const void *args, const Form *form, size_t *bytes)
+{
+    const FormField *field = form->fields;
+    while (field->kind != FORM_MEMORY) field++;
+    *bytes = *(const size_t *)((const char *)args + field[1].offset);
+    return *(void *const *)((const char *)args + field->offset);
+}
+
+kiln_status pair_run(const CallPair *pair, kiln_ops *ops, kiln_stream *stream, const void *args, const Form *form)
+{
+    Call call;
+    size_t bytes;
+    kiln_status status = call_begin(&call, pair->name, ops, args, form);
+    if (call_again(&call, stream, &status)) return status;
+    void *const workspace = memory_of(args, form, &bytes);
+    status = pair->prepare(&call, args);
+    if (!status && pair->rows && call.tensors[pair->offsets]) status = call_room(&call, bytes);
+    if (!status) status = check_sequences(pair, &call, stream);
+    return status ? status : call_run(&call, stream, workspace, bytes);
 }
 
 uint64_t plan_mark(const void *plan, size_t bytes)

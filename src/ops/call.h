@@ -105,8 +105,9 @@ typedef struct Call {
     bool sizing;       // that is so: tensors need no data
     const void *given; // arguments, of this form
     const Form *form;
-    bool is_new;   // it did not run again, and is kept when it has run
-    size_t *bytes; // of a size function
+    bool is_new;     // it did not run again, and is kept when it has run
+    size_t *bytes;   // of a size function
+    int64_t longest; // most rows of a sequence that offsets bound: INT32_MAX, unless its operator says less
     CallTable table;
     int n_tensors;
     const kiln_tensor *tensors[CALL_TENSORS]; // in the table's order; NULL: absent
@@ -251,6 +252,19 @@ kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kern
 // Offsets of sequences, tensor i of the table, stay inside `rows`, and no sequence is longer than `longest`: looked at where
 // values are. While the workspace's size is wanted, the kernel that looks is built, and the call finds it.
 kiln_status call_check_offsets(const Call *call, kiln_stream *stream, int i, int64_t rows, int64_t longest);
+
+// ---- operators whose kernel takes the workspace
+
+// The two functions of one: of the call, and of the size.
+typedef struct CallPair {
+    const char *name, *size_name;                         // of the functions
+    kiln_status (*prepare)(Call *call, const void *args); // holds the arguments to what they must be, finds the kernel
+    const char *rows; // what its table calls the rows of packed sequences; NULL: it takes none
+    int offsets;      // tensor of the table that bounds these; where it is absent, they are of equal lengths
+} CallPair;
+
+kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, const Form *form, size_t *bytes);
+kiln_status pair_run(const CallPair *pair, kiln_ops *ops, kiln_stream *stream, const void *args, const Form *form);
 
 // ---- plans
 

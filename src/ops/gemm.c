@@ -156,8 +156,9 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
     return status;
 }
 
-static kiln_status prepare(Call *call, const kiln_gemm_args *g)
+static kiln_status prepare(Call *call, const void *args)
 {
+    const kiln_gemm_args *const g = args;
     kiln_status status = check_ranks(call, g);
     if (!status && gemm_is_sparse(g)) return gemm_prepare_sparse(call, g);
     if (!status) status = check(call, g);
@@ -165,20 +166,14 @@ static kiln_status prepare(Call *call, const kiln_gemm_args *g)
     return is_one_row(call, g) ? choose_row(call, g) : choose(call, g);
 }
 
-kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *args, size_t *bytes)
+static const CallPair gemm = { .name = "kiln_gemm", .size_name = "kiln_gemm_workspace_size", .prepare = prepare };
+
+kiln_status kiln_gemm_workspace_size(kiln_ops *ops, const kiln_gemm_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gemm_workspace_size", ops, args, FORM(kiln_gemm_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare(&call, args);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&gemm, ops, a, FORM(kiln_gemm_args), bytes);
 }
 
-kiln_status kiln_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gemm_args *args)
+kiln_status kiln_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_gemm_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_gemm", ops, args, FORM(kiln_gemm_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare(&call, args);
-    return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
+    return pair_run(&gemm, ops, stream, a, FORM(kiln_gemm_args));
 }

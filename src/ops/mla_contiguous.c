@@ -57,8 +57,9 @@ static kiln_status check_tensors(Call *call, const kiln_mla_decode_contiguous_ar
                            kiln_type_name(a->cache->type));
 }
 
-static kiln_status prepare(Call *call, const kiln_mla_decode_contiguous_args *a)
+static kiln_status prepare(Call *call, const void *args)
 {
+    const kiln_mla_decode_contiguous_args *const a = args;
     double scale;
     kiln_status status = check_tensors(call, a);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
@@ -82,22 +83,19 @@ static kiln_status prepare(Call *call, const kiln_mla_decode_contiguous_args *a)
     return KILN_OK;
 }
 
+static const CallPair mla_decode_contiguous = {
+    .name = "kiln_mla_decode_contiguous",
+    .size_name = "kiln_mla_decode_contiguous_workspace_size",
+    .prepare = prepare,
+};
+
 kiln_status kiln_mla_decode_contiguous_workspace_size(kiln_ops *ops, const kiln_mla_decode_contiguous_args *a,
                                                       size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_contiguous_workspace_size", ops, a,
-                                           FORM(kiln_mla_decode_contiguous_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&mla_decode_contiguous, ops, a, FORM(kiln_mla_decode_contiguous_args), bytes);
 }
 
 kiln_status kiln_mla_decode_contiguous(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_contiguous_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode_contiguous", ops, a, FORM(kiln_mla_decode_contiguous_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&mla_decode_contiguous, ops, stream, a, FORM(kiln_mla_decode_contiguous_args));
 }

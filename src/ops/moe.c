@@ -737,8 +737,9 @@ static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer 
                        LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
 }
 
-static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
+static kiln_status prepare_layer(Call *call, const void *args)
 {
+    const kiln_moe_args *const a = args;
     Layer l;
     kiln_status status = check_layer(call, a, &l);
     if (!status) status = choose_layer(call, a, &l);
@@ -749,20 +750,14 @@ static kiln_status prepare_layer(Call *call, const kiln_moe_args *a)
     return KILN_OK;
 }
 
+static const CallPair moe = { .name = "kiln_moe", .size_name = "kiln_moe_workspace_size", .prepare = prepare_layer };
+
 kiln_status kiln_moe_workspace_size(kiln_ops *ops, const kiln_moe_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_moe_workspace_size", ops, a, FORM(kiln_moe_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_layer(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&moe, ops, a, FORM(kiln_moe_args), bytes);
 }
 
 kiln_status kiln_moe(kiln_ops *ops, kiln_stream *stream, const kiln_moe_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_moe", ops, a, FORM(kiln_moe_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_layer(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&moe, ops, stream, a, FORM(kiln_moe_args));
 }

@@ -146,8 +146,9 @@ kiln_status kiln_gated_norm(kiln_ops *ops, kiln_stream *stream, const kiln_gated
     return call_run(&call, stream, NULL, 0);
 }
 
-static kiln_status prepare_gated_backward(Call *call, const kiln_gated_norm_backward_args *a)
+static kiln_status prepare_gated_backward(Call *call, const void *args)
 {
+    const kiln_gated_norm_backward_args *const a = args;
     // clang-format off
     const Want wants[] = {
         { IN,           "x",         a->x,                             TYPES_FLOAT, "X[M][G][N]" },
@@ -175,24 +176,21 @@ static kiln_status prepare_gated_backward(Call *call, const kiln_gated_norm_back
     return status;
 }
 
+static const CallPair gated_norm_backward = {
+    .name = "kiln_gated_norm_backward",
+    .size_name = "kiln_gated_norm_backward_workspace_size",
+    .prepare = prepare_gated_backward,
+};
+
 kiln_status kiln_gated_norm_backward_workspace_size(kiln_ops *ops, const kiln_gated_norm_backward_args *a,
                                                     size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gated_norm_backward_workspace_size", ops, a,
-                                           FORM(kiln_gated_norm_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_gated_backward(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&gated_norm_backward, ops, a, FORM(kiln_gated_norm_backward_args), bytes);
 }
 
 kiln_status kiln_gated_norm_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_backward_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_gated_norm_backward", ops, a, FORM(kiln_gated_norm_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_gated_backward(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&gated_norm_backward, ops, stream, a, FORM(kiln_gated_norm_backward_args));
 }
 
 // ---- rotary embedding

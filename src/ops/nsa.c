@@ -104,7 +104,7 @@ static kiln_status check_equal_lengths(const Call *call, int64_t given, Shape *s
     return KILN_OK;
 }
 
-static kiln_status check_sequences(const Call *call, const kiln_tensor *offsets, int64_t sequences, int64_t max_tokens,
+static kiln_status check_sequences(Call *call, const kiln_tensor *offsets, int64_t sequences, int64_t max_tokens,
                                    Shape *s)
 {
     kiln_status status;
@@ -124,6 +124,7 @@ static kiln_status check_sequences(const Call *call, const kiln_tensor *offsets,
         status = call_fail(call, KILN_UNSUPPORTED, "a sequence of %" PRId64 " tokens has more than %d blocks of %d",
                            s->longest, SEQUENCE_MOST, s->block);
     if (status) return status;
+    call->longest = s->longest;
     s->blocks_most = BLOCKS_LEAST; // powers of 2: few kernels
     while ((int64_t)s->blocks_most * s->block < s->longest) s->blocks_most *= 2;
     return KILN_OK;
@@ -150,20 +151,6 @@ static void add_sequences(Call *call, const Shape *s)
 }
 
 static int size_of(const Call *call, const char *letter) { return (int)call_extent(call, letter); }
-
-// `offsets`: their place in the table.
-static kiln_status run(Call *call, kiln_stream *stream, int offsets, const Shape *s, void *workspace, size_t bytes)
-{
-    kiln_status status = call->tensors[offsets] ? call_room(call, bytes) : KILN_OK;
-    if (!status) status = call_check_offsets(call, stream, offsets, call_extent(call, "T"), s->longest);
-    return status ? status : call_run(call, stream, workspace, bytes);
-}
-
-static kiln_status size(Call *call, int offsets, const Shape *s, size_t *bytes)
-{
-    const kiln_status status = call_check_offsets(call, NULL, offsets, call_extent(call, "T"), s->longest);
-    return status ? status : call_size(call, bytes);
-}
 
 // ---- the whole
 
@@ -221,53 +208,54 @@ static kiln_status check_branches(const Call *call, const kiln_nsa_args *a, int6
     return status;
 }
 
-static kiln_status prepare_whole(Call *call, const kiln_nsa_args *a, Shape *s)
+static kiln_status prepare_whole(Call *call, const void *args)
 {
+    const kiln_nsa_args *const a = args;
+    Shape s;
     int64_t window, local;
-    kiln_status status = check_whole(call, a, s);
+    kiln_status status = check_whole(call, a, &s);
     if (!status) status = check_branches(call, a, &window, &local);
     if (status) return status;
     status = call_kernel(call, "nsa/forward.tile", "nsa_forward",
                          "T=%s, TG=%s, D=%d, DV=%d, G=%d, BS=%d, S=%d, WINDOW=%d, MAXB=%d%s%s%s%s%s%s%s", name_of(a->q),
-                         name_of(a->g_selected), size_of(call, "D"), size_of(call, "DV"), s->group, s->block,
-                         size_of(call, "S"), (int)window, s->blocks_most, LACKS(a->block_indices, "Idx"),
+                         name_of(a->g_selected), size_of(call, "D"), size_of(call, "DV"), s.group, s.block,
+                         size_of(call, "S"), (int)window, s.blocks_most, LACKS(a->block_indices, "Idx"),
                          LACKS(a->block_counts, "Count"), LACKS(a->g_compressed, "GateC"), LACKS(a->g_window, "GateW"),
                          LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"), LACKS(a->offsets, "Offset"));
     if (status) return status;
-    add_sequences(call, s);
+    add_sequences(call, &s);
     call_add(call, KILN_INT(a->initial_blocks));
     call_add(call, KILN_INT(local));
-    call_add(call, KILN_FLOAT(s->scale));
+    call_add(call, KILN_FLOAT(s.scale));
     return KILN_OK;
 }
 
+static const CallPair nsa_forward = {
+    .name = "kiln_nsa_forward",
+    .size_name = "kiln_nsa_forward_workspace_size",
+    .prepare = prepare_whole,
+    .rows = "T",
+    .offsets = WHOLE_OFFSETS,
+};
+
 kiln_status kiln_nsa_forward_workspace_size(kiln_ops *ops, const kiln_nsa_args *a, size_t *bytes)
 {
-    Call call;
-    Shape s;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_nsa_forward_workspace_size", ops, a, FORM(kiln_nsa_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_whole(&call, a, &s);
-    return status ? status : size(&call, WHOLE_OFFSETS, &s, bytes);
+    return pair_size(&nsa_forward, ops, a, FORM(kiln_nsa_args), bytes);
 }
 
 kiln_status kiln_nsa_forward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_args *a)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_forward", ops, a, FORM(kiln_nsa_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_whole(&call, a, &s);
-    return status ? status : run(&call, stream, WHOLE_OFFSETS, &s, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_forward, ops, stream, a, FORM(kiln_nsa_args));
 }
 
 // ---- choosing
 
 enum { CHOOSE_OFFSETS = 5 };
 
-static kiln_status prepare_choose(Call *call, const kiln_nsa_choose_args *a, Shape *s)
+static kiln_status prepare_choose(Call *call, const void *args)
 {
+    const kiln_nsa_choose_args *const a = args;
+    Shape s;
     int64_t local = a->local_blocks;
     // clang-format off
     const Want wants[] = {
@@ -283,45 +271,41 @@ static kiln_status prepare_choose(Call *call, const kiln_nsa_choose_args *a, Sha
     };
     // clang-format on
     static_assert(CHOOSE_OFFSETS == 5, "its place in the table");
-    kiln_status status = bind_block(call, a->block_size, s);
+    kiln_status status = bind_block(call, a->block_size, &s);
     if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_heads(call, a->scale, s);
+    if (!status) status = check_heads(call, a->scale, &s);
     if (!status) status = check_list(call);
-    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, s);
+    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, &s);
     if (!status) status = check_forced(call, a->initial_blocks, &local, call_extent(call, "S"));
     if (!status)
-        status =
-            call_kernel(call, "nsa/forward.tile", "nsa_choose", "T=%s, D=%d, DV=%d, G=%d, BS=%d, S=%d, MAXB=%d%s%s%s%s",
-                        name_of(a->q), size_of(call, "D"), size_of(call, "DV"), s->group, s->block, size_of(call, "S"),
-                        s->blocks_most, LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"),
-                        LACKS(a->offsets, "Offset"), LACKS(a->lse, "LSE"));
+        status = call_kernel(
+            call, "nsa/forward.tile", "nsa_choose", "T=%s, D=%d, DV=%d, G=%d, BS=%d, S=%d, MAXB=%d%s%s%s%s",
+            name_of(a->q), size_of(call, "D"), size_of(call, "DV"), s.group, s.block, size_of(call, "S"), s.blocks_most,
+            LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"), LACKS(a->offsets, "Offset"), LACKS(a->lse, "LSE"));
     if (status) return status;
-    add_sequences(call, s);
+    add_sequences(call, &s);
     call_add(call, KILN_INT(a->initial_blocks));
     call_add(call, KILN_INT(local));
-    call_add(call, KILN_FLOAT(s->scale));
+    call_add(call, KILN_FLOAT(s.scale));
     return KILN_OK;
 }
 
+static const CallPair nsa_choose = {
+    .name = "kiln_nsa_choose",
+    .size_name = "kiln_nsa_choose_workspace_size",
+    .prepare = prepare_choose,
+    .rows = "T",
+    .offsets = CHOOSE_OFFSETS,
+};
+
 kiln_status kiln_nsa_choose_workspace_size(kiln_ops *ops, const kiln_nsa_choose_args *a, size_t *bytes)
 {
-    Call call;
-    Shape s;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_nsa_choose_workspace_size", ops, a, FORM(kiln_nsa_choose_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_choose(&call, a, &s);
-    return status ? status : size(&call, CHOOSE_OFFSETS, &s, bytes);
+    return pair_size(&nsa_choose, ops, a, FORM(kiln_nsa_choose_args), bytes);
 }
 
 kiln_status kiln_nsa_choose(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_choose_args *a)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_choose", ops, a, FORM(kiln_nsa_choose_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_choose(&call, a, &s);
-    return status ? status : run(&call, stream, CHOOSE_OFFSETS, &s, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_choose, ops, stream, a, FORM(kiln_nsa_choose_args));
 }
 
 // ---- gradients of the compressed branch
@@ -338,8 +322,10 @@ static int64_t choose_parts(const Call *call, const Shape *s)
     return parts < 1 ? 1 : parts < PARTS_MOST ? parts : PARTS_MOST;
 }
 
-static kiln_status prepare_compressed(Call *call, const kiln_nsa_compressed_backward_args *a, Shape *s)
+static kiln_status prepare_compressed(Call *call, const void *args)
 {
+    const kiln_nsa_compressed_backward_args *const a = args;
+    Shape s;
     // clang-format off
     const Want wants[] = {
         { IN,           "q",       a->q,       TYPES_16,      "Q[T][H][D]" },
@@ -359,52 +345,50 @@ static kiln_status prepare_compressed(Call *call, const kiln_nsa_compressed_back
     };
     // clang-format on
     static_assert(COMPRESSED_OFFSETS == 8, "its place in the table");
-    kiln_status status = bind_block(call, a->block_size, s);
+    kiln_status status = bind_block(call, a->block_size, &s);
     if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_heads(call, a->scale, s);
-    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, s);
+    if (!status) status = check_heads(call, a->scale, &s);
+    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, &s);
     if (!status)
         status =
             call_kernel(call, "nsa/compress_backward.tile", "nsa_compressed_backward",
                         "T=%s, D=%d, DV=%d, G=%d, BS=%d%s%s%s%s%s", name_of(a->q), size_of(call, "D"),
-                        size_of(call, "DV"), s->group, s->block, LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"),
+                        size_of(call, "DV"), s.group, s.block, LACKS(a->pool_k, "PoolK"), LACKS(a->pool_v, "PoolV"),
                         LACKS(a->offsets, "Offset"), LACKS(a->dpool_k, "dPoolK"), LACKS(a->dpool_v, "dPoolV"));
     if (status) return status;
-    add_sequences(call, s);
-    call_add(call, KILN_INT(choose_parts(call, s)));
-    call_add(call, KILN_FLOAT(s->scale));
+    add_sequences(call, &s);
+    call_add(call, KILN_INT(choose_parts(call, &s)));
+    call_add(call, KILN_FLOAT(s.scale));
     return KILN_OK;
 }
+
+static const CallPair nsa_compressed_backward = {
+    .name = "kiln_nsa_compressed_backward",
+    .size_name = "kiln_nsa_compressed_backward_workspace_size",
+    .prepare = prepare_compressed,
+    .rows = "T",
+    .offsets = COMPRESSED_OFFSETS,
+};
 
 kiln_status kiln_nsa_compressed_backward_workspace_size(kiln_ops *ops, const kiln_nsa_compressed_backward_args *a,
                                                         size_t *bytes)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_compressed_backward_workspace_size", ops, a,
-                                           FORM(kiln_nsa_compressed_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_compressed(&call, a, &s);
-    return status ? status : size(&call, COMPRESSED_OFFSETS, &s, bytes);
+    return pair_size(&nsa_compressed_backward, ops, a, FORM(kiln_nsa_compressed_backward_args), bytes);
 }
 
 kiln_status kiln_nsa_compressed_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_compressed_backward_args *a)
 {
-    Call call;
-    Shape s;
-    kiln_status status =
-        call_begin(&call, "kiln_nsa_compressed_backward", ops, a, FORM(kiln_nsa_compressed_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_compressed(&call, a, &s);
-    return status ? status : run(&call, stream, COMPRESSED_OFFSETS, &s, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_compressed_backward, ops, stream, a, FORM(kiln_nsa_compressed_backward_args));
 }
 
 // ---- the selected branch
 
 enum { SELECTED_OFFSETS = 5, BACKWARD_OFFSETS = 8 };
 
-static kiln_status prepare_selected(Call *call, const kiln_nsa_selected_args *a, Shape *s)
+static kiln_status prepare_selected(Call *call, const void *args)
 {
+    const kiln_nsa_selected_args *const a = args;
+    Shape s;
     // clang-format off
     const Want wants[] = {
         { IN,           "q",             a->q,             TYPES_16,      "Q[T][H][D]" },
@@ -418,40 +402,37 @@ static kiln_status prepare_selected(Call *call, const kiln_nsa_selected_args *a,
     };
     // clang-format on
     static_assert(SELECTED_OFFSETS == 5, "its place in the table");
-    kiln_status status = check_block(call, a->block_size, s);
+    kiln_status status = check_block(call, a->block_size, &s);
     if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_heads(call, a->scale, s);
+    if (!status) status = check_heads(call, a->scale, &s);
     if (!status) status = check_list(call);
-    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, s);
+    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, &s);
     if (!status)
         status = call_kernel(call, "nsa/selected.tile", "nsa_selected", "T=%s, D=%d, DV=%d, G=%d, BS=%d, MAXB=%d%s%s%s",
-                             name_of(a->q), size_of(call, "D"), size_of(call, "DV"), s->group, s->block, s->blocks_most,
+                             name_of(a->q), size_of(call, "D"), size_of(call, "DV"), s.group, s.block, s.blocks_most,
                              LACKS(a->block_counts, "Count"), LACKS(a->offsets, "Offset"), LACKS(a->lse, "LSE"));
     if (status) return status;
-    add_sequences(call, s);
-    call_add(call, KILN_FLOAT(s->scale));
+    add_sequences(call, &s);
+    call_add(call, KILN_FLOAT(s.scale));
     return KILN_OK;
 }
 
+static const CallPair nsa_selected_forward = {
+    .name = "kiln_nsa_selected_forward",
+    .size_name = "kiln_nsa_selected_forward_workspace_size",
+    .prepare = prepare_selected,
+    .rows = "T",
+    .offsets = SELECTED_OFFSETS,
+};
+
 kiln_status kiln_nsa_selected_forward_workspace_size(kiln_ops *ops, const kiln_nsa_selected_args *a, size_t *bytes)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_selected_forward_workspace_size", ops, a,
-                                           FORM(kiln_nsa_selected_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_selected(&call, a, &s);
-    return status ? status : size(&call, SELECTED_OFFSETS, &s, bytes);
+    return pair_size(&nsa_selected_forward, ops, a, FORM(kiln_nsa_selected_args), bytes);
 }
 
 kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_selected_args *a)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_selected_forward", ops, a, FORM(kiln_nsa_selected_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_selected(&call, a, &s);
-    return status ? status : run(&call, stream, SELECTED_OFFSETS, &s, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_selected_forward, ops, stream, a, FORM(kiln_nsa_selected_args));
 }
 
 // Lists of the tokens of each block are numbered in 32 bits.
@@ -465,8 +446,10 @@ static kiln_status check_places(const Call *call)
                                           S, T, INT32_MAX);
 }
 
-static kiln_status prepare_backward(Call *call, const kiln_nsa_selected_backward_args *a, Shape *s)
+static kiln_status prepare_backward(Call *call, const void *args)
 {
+    const kiln_nsa_selected_backward_args *const a = args;
+    Shape s;
     // clang-format off
     const Want wants[] = {
         { IN,          "q",             a->q,             TYPES_16,      "Q[T][H][D]" },
@@ -484,43 +467,40 @@ static kiln_status prepare_backward(Call *call, const kiln_nsa_selected_backward
     };
     // clang-format on
     static_assert(BACKWARD_OFFSETS == 8, "its place in the table");
-    kiln_status status = check_block(call, a->block_size, s);
+    kiln_status status = check_block(call, a->block_size, &s);
     if (!status) status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_heads(call, a->scale, s);
+    if (!status) status = check_heads(call, a->scale, &s);
     if (!status) status = check_list(call);
     if (!status) status = check_places(call);
-    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, s);
+    if (!status) status = check_sequences(call, a->offsets, a->sequences, a->max_tokens, &s);
     if (!status)
         status = call_kernel(call, "nsa/backward.tile", "nsa_selected_backward",
                              "T=%s, D=%d, DV=%d, G=%d, BS=%d, MAXB=%d, FUSED=%s%s%s", name_of(a->q), size_of(call, "D"),
-                             size_of(call, "DV"), s->group, s->block, s->blocks_most, yes(a->fused),
+                             size_of(call, "DV"), s.group, s.block, s.blocks_most, yes(a->fused),
                              LACKS(a->block_counts, "Count"), LACKS(a->offsets, "Offset"));
     if (status) return status;
-    add_sequences(call, s);
-    call_add(call, KILN_FLOAT(s->scale));
+    add_sequences(call, &s);
+    call_add(call, KILN_FLOAT(s.scale));
     return KILN_OK;
 }
+
+static const CallPair nsa_selected_backward = {
+    .name = "kiln_nsa_selected_backward",
+    .size_name = "kiln_nsa_selected_backward_workspace_size",
+    .prepare = prepare_backward,
+    .rows = "T",
+    .offsets = BACKWARD_OFFSETS,
+};
 
 kiln_status kiln_nsa_selected_backward_workspace_size(kiln_ops *ops, const kiln_nsa_selected_backward_args *a,
                                                       size_t *bytes)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin_sizing(&call, "kiln_nsa_selected_backward_workspace_size", ops, a,
-                                           FORM(kiln_nsa_selected_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_backward(&call, a, &s);
-    return status ? status : size(&call, BACKWARD_OFFSETS, &s, bytes);
+    return pair_size(&nsa_selected_backward, ops, a, FORM(kiln_nsa_selected_backward_args), bytes);
 }
 
 kiln_status kiln_nsa_selected_backward(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_selected_backward_args *a)
 {
-    Call call;
-    Shape s;
-    kiln_status status = call_begin(&call, "kiln_nsa_selected_backward", ops, a, FORM(kiln_nsa_selected_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_backward(&call, a, &s);
-    return status ? status : run(&call, stream, BACKWARD_OFFSETS, &s, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_selected_backward, ops, stream, a, FORM(kiln_nsa_selected_backward_args));
 }
 
 // ---- the gated sum
@@ -629,8 +609,9 @@ static int64_t choose_splits(const Call *call)
     return splits > 1 ? splits : 1;
 }
 
-static kiln_status prepare_decode(Call *call, const kiln_nsa_decode_args *a)
+static kiln_status prepare_decode(Call *call, const void *args)
 {
+    const kiln_nsa_decode_args *const a = args;
     Shape s;
     // clang-format off
     const Want wants[] = {
@@ -659,23 +640,20 @@ static kiln_status prepare_decode(Call *call, const kiln_nsa_decode_args *a)
     return KILN_OK;
 }
 
+static const CallPair nsa_decode = {
+    .name = "kiln_nsa_decode",
+    .size_name = "kiln_nsa_decode_workspace_size",
+    .prepare = prepare_decode,
+};
+
 kiln_status kiln_nsa_decode_workspace_size(kiln_ops *ops, const kiln_nsa_decode_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_nsa_decode_workspace_size", ops, a, FORM(kiln_nsa_decode_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&nsa_decode, ops, a, FORM(kiln_nsa_decode_args), bytes);
 }
 
 kiln_status kiln_nsa_decode(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_nsa_decode", ops, a, FORM(kiln_nsa_decode_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&nsa_decode, ops, stream, a, FORM(kiln_nsa_decode_args));
 }
 
 kiln_status kiln_nsa_decode_pool(kiln_ops *ops, kiln_stream *stream, const kiln_nsa_decode_pool_args *a)

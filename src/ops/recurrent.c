@@ -33,8 +33,9 @@ static kiln_status check_whole(Call *call, const kiln_gdn_args *a, const States 
     return status ? status : check_attention(call, a->scale, scale);
 }
 
-static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
+static kiln_status prepare_gdn(Call *call, const void *args)
 {
+    const kiln_gdn_args *const a = args;
     double scale;
     const bool by_channel = is_by_channel(a->gates);
     const States states = states_of(a->q, a->initial_states, a->final_states);
@@ -52,29 +53,29 @@ static kiln_status prepare_gdn(Call *call, const kiln_gdn_args *a)
     return status;
 }
 
+static const CallPair gdn_forward = {
+    .name = "kiln_gdn_forward",
+    .size_name = "kiln_gdn_forward_workspace_size",
+    .prepare = prepare_gdn,
+    .rows = "S",
+    .offsets = GDN_OFFSETS,
+};
+
 kiln_status kiln_gdn_forward_workspace_size(kiln_ops *ops, const kiln_gdn_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_gdn_forward_workspace_size", ops, a, FORM(kiln_gdn_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_gdn(&call, a);
-    return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
+    return pair_size(&gdn_forward, ops, a, FORM(kiln_gdn_args), bytes);
 }
 
 kiln_status kiln_gdn_forward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_forward", ops, a, FORM(kiln_gdn_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_gdn(&call, a);
-    return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&gdn_forward, ops, stream, a, FORM(kiln_gdn_args));
 }
 
 // ---- linear attention
 
-static kiln_status prepare_linear(Call *call, const kiln_linear_attention_args *a)
+static kiln_status prepare_linear(Call *call, const void *args)
 {
+    const kiln_linear_attention_args *const a = args;
     double scale;
     const States states = states_of(a->q, a->initial_states, a->final_states);
     const kiln_tensor *const lost = a->initial_keys ? a->initial_keys : a->final_keys ? a->final_keys : a->norm;
@@ -115,24 +116,23 @@ static kiln_status prepare_linear(Call *call, const kiln_linear_attention_args *
     return status;
 }
 
+static const CallPair linear_attention_forward = {
+    .name = "kiln_linear_attention_forward",
+    .size_name = "kiln_linear_attention_forward_workspace_size",
+    .prepare = prepare_linear,
+    .rows = "S",
+    .offsets = GDN_OFFSETS,
+};
+
 kiln_status kiln_linear_attention_forward_workspace_size(kiln_ops *ops, const kiln_linear_attention_args *a,
                                                          size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_linear_attention_forward_workspace_size", ops, a,
-                                           FORM(kiln_linear_attention_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_linear(&call, a);
-    return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
+    return pair_size(&linear_attention_forward, ops, a, FORM(kiln_linear_attention_args), bytes);
 }
 
 kiln_status kiln_linear_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_linear_attention_forward", ops, a, FORM(kiln_linear_attention_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_linear(&call, a);
-    return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&linear_attention_forward, ops, stream, a, FORM(kiln_linear_attention_args));
 }
 
 // ---- steps of both
@@ -232,8 +232,9 @@ kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const
 
 enum { MAMBA2_OFFSETS = 8 };
 
-static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
+static kiln_status prepare_mamba2(Call *call, const void *args)
 {
+    const kiln_mamba2_args *const a = args;
     const States states = states_of(a->x, a->initial_states, a->final_states);
     const char *const shape = a->offsets ? "[E][H][P][N]" : "[B][H][P][N]";
     // clang-format off
@@ -269,23 +270,22 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_args *a)
                        LACKS(a->initial_states, "Init"), LACKS(a->ungated, "Raw"), LACKS(a->final_states, "Last"));
 }
 
+static const CallPair mamba2_forward = {
+    .name = "kiln_mamba2_forward",
+    .size_name = "kiln_mamba2_forward_workspace_size",
+    .prepare = prepare_mamba2,
+    .rows = "S",
+    .offsets = MAMBA2_OFFSETS,
+};
+
 kiln_status kiln_mamba2_forward_workspace_size(kiln_ops *ops, const kiln_mamba2_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_mamba2_forward_workspace_size", ops, a, FORM(kiln_mamba2_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_mamba2(&call, a);
-    return status ? status : size_whole(&call, MAMBA2_OFFSETS, bytes);
+    return pair_size(&mamba2_forward, ops, a, FORM(kiln_mamba2_args), bytes);
 }
 
 kiln_status kiln_mamba2_forward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_mamba2_forward", ops, a, FORM(kiln_mamba2_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_mamba2(&call, a);
-    return status ? status : run_whole(&call, stream, MAMBA2_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&mamba2_forward, ops, stream, a, FORM(kiln_mamba2_args));
 }
 
 static kiln_status check_mamba2_step(Call *call, const kiln_mamba2_step_args *a)
@@ -362,7 +362,7 @@ kiln_status kiln_causal_conv(kiln_ops *ops, kiln_stream *stream, const kiln_caus
                              name_of(a->x), state_type(&states), (int)call_extent(&call, "W"), (int)a->activation,
                              LACKS(a->bias, "Bias"), LACKS(a->offsets, "Offset"), LACKS(a->initial_states, "Init"),
                              LACKS(a->final_states, "Last"));
-    if (!status) status = check_offsets(&call, stream, 3);
+    if (!status) status = call_check_offsets(&call, stream, 3, call_extent(&call, "S"), INT32_MAX);
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 

@@ -6,8 +6,9 @@
 
 enum { LINEAR_OFFSETS = 5 };
 
-static kiln_status prepare_linear(Call *call, const kiln_linear_attention_backward_args *a)
+static kiln_status prepare_linear(Call *call, const void *args)
 {
+    const kiln_linear_attention_backward_args *const a = args;
     double scale;
     const char *state;
     const unsigned f32 = 1 << KILN_F32;
@@ -64,34 +65,33 @@ static kiln_status prepare_linear(Call *call, const kiln_linear_attention_backwa
     return status;
 }
 
+static const CallPair linear_attention_backward = {
+    .name = "kiln_linear_attention_backward",
+    .size_name = "kiln_linear_attention_backward_workspace_size",
+    .prepare = prepare_linear,
+    .rows = "S",
+    .offsets = LINEAR_OFFSETS,
+};
+
 kiln_status kiln_linear_attention_backward_workspace_size(kiln_ops *ops, const kiln_linear_attention_backward_args *a,
                                                           size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_linear_attention_backward_workspace_size", ops, a,
-                                           FORM(kiln_linear_attention_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_linear(&call, a);
-    return status ? status : size_whole(&call, LINEAR_OFFSETS, bytes);
+    return pair_size(&linear_attention_backward, ops, a, FORM(kiln_linear_attention_backward_args), bytes);
 }
 
 kiln_status kiln_linear_attention_backward(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_linear_attention_backward_args *a)
 {
-    Call call;
-    kiln_status status =
-        call_begin(&call, "kiln_linear_attention_backward", ops, a, FORM(kiln_linear_attention_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_linear(&call, a);
-    return status ? status : run_whole(&call, stream, LINEAR_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&linear_attention_backward, ops, stream, a, FORM(kiln_linear_attention_backward_args));
 }
 
 // ---- Mamba-2
 
 enum { MAMBA2_OFFSETS = 9 };
 
-static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a)
+static kiln_status prepare_mamba2(Call *call, const void *args)
 {
+    const kiln_mamba2_backward_args *const a = args;
     const char *state;
     const unsigned f32 = 1 << KILN_F32;
     const unsigned types =
@@ -143,21 +143,20 @@ static kiln_status prepare_mamba2(Call *call, const kiln_mamba2_backward_args *a
                        LACKS(a->dinitial_states, "dInit"));
 }
 
+static const CallPair mamba2_backward = {
+    .name = "kiln_mamba2_backward",
+    .size_name = "kiln_mamba2_backward_workspace_size",
+    .prepare = prepare_mamba2,
+    .rows = "S",
+    .offsets = MAMBA2_OFFSETS,
+};
+
 kiln_status kiln_mamba2_backward_workspace_size(kiln_ops *ops, const kiln_mamba2_backward_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_mamba2_backward_workspace_size", ops, a, FORM(kiln_mamba2_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_mamba2(&call, a);
-    return status ? status : size_whole(&call, MAMBA2_OFFSETS, bytes);
+    return pair_size(&mamba2_backward, ops, a, FORM(kiln_mamba2_backward_args), bytes);
 }
 
 kiln_status kiln_mamba2_backward(kiln_ops *ops, kiln_stream *stream, const kiln_mamba2_backward_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_mamba2_backward", ops, a, FORM(kiln_mamba2_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_mamba2(&call, a);
-    return status ? status : run_whole(&call, stream, MAMBA2_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&mamba2_backward, ops, stream, a, FORM(kiln_mamba2_backward_args));
 }

@@ -6,8 +6,9 @@
 
 enum { GDN_OFFSETS = 5 };
 
-static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args *a)
+static kiln_status prepare_gdn_backward(Call *call, const void *args)
 {
+    const kiln_gdn_backward_args *const a = args;
     double scale;
     const char *state;
     const unsigned types =
@@ -51,31 +52,31 @@ static kiln_status prepare_gdn_backward(Call *call, const kiln_gdn_backward_args
     return status;
 }
 
+static const CallPair gdn_backward = {
+    .name = "kiln_gdn_backward",
+    .size_name = "kiln_gdn_backward_workspace_size",
+    .prepare = prepare_gdn_backward,
+    .rows = "S",
+    .offsets = GDN_OFFSETS,
+};
+
 kiln_status kiln_gdn_backward_workspace_size(kiln_ops *ops, const kiln_gdn_backward_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_gdn_backward_workspace_size", ops, a, FORM(kiln_gdn_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_gdn_backward(&call, a);
-    return status ? status : size_whole(&call, GDN_OFFSETS, bytes);
+    return pair_size(&gdn_backward, ops, a, FORM(kiln_gdn_backward_args), bytes);
 }
 
 kiln_status kiln_gdn_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_backward_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_backward", ops, a, FORM(kiln_gdn_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_gdn_backward(&call, a);
-    return status ? status : run_whole(&call, stream, GDN_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&gdn_backward, ops, stream, a, FORM(kiln_gdn_backward_args));
 }
 
 // ---- causal convolution
 
 enum { CONV_OFFSETS = 3 };
 
-static kiln_status prepare_conv_backward(Call *call, const kiln_causal_conv_backward_args *a)
+static kiln_status prepare_conv_backward(Call *call, const void *args)
 {
+    const kiln_causal_conv_backward_args *const a = args;
     const char *state;
     const unsigned types =
         one_type(a->x, (const kiln_tensor *[]){ a->initial_states, a->dfinal_states, a->dinitial_states }, 3, &state);
@@ -106,22 +107,21 @@ static kiln_status prepare_conv_backward(Call *call, const kiln_causal_conv_back
                        LACKS(a->dbias, "dBias"), LACKS(a->dinitial_states, "dInit"));
 }
 
+static const CallPair causal_conv_backward = {
+    .name = "kiln_causal_conv_backward",
+    .size_name = "kiln_causal_conv_backward_workspace_size",
+    .prepare = prepare_conv_backward,
+    .rows = "S",
+    .offsets = CONV_OFFSETS,
+};
+
 kiln_status kiln_causal_conv_backward_workspace_size(kiln_ops *ops, const kiln_causal_conv_backward_args *a,
                                                      size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_causal_conv_backward_workspace_size", ops, a,
-                                           FORM(kiln_causal_conv_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_conv_backward(&call, a);
-    return status ? status : size_whole(&call, CONV_OFFSETS, bytes);
+    return pair_size(&causal_conv_backward, ops, a, FORM(kiln_causal_conv_backward_args), bytes);
 }
 
 kiln_status kiln_causal_conv_backward(kiln_ops *ops, kiln_stream *stream, const kiln_causal_conv_backward_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_causal_conv_backward", ops, a, FORM(kiln_causal_conv_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_conv_backward(&call, a);
-    return status ? status : run_whole(&call, stream, CONV_OFFSETS, a->workspace, a->workspace_bytes);
+    return pair_run(&causal_conv_backward, ops, stream, a, FORM(kiln_causal_conv_backward_args));
 }

@@ -95,25 +95,6 @@ static inline void bind_batch(Call *call, const kiln_tensor *offsets)
     if (offsets) call_bind(call, "B", 1, "offsets");
 }
 
-// Tensor i of the call.
-static inline kiln_status check_offsets(const Call *call, kiln_stream *stream, int i)
-{
-    return call_check_offsets(call, stream, i, call_extent(call, "S"), INT32_MAX);
-}
-
-static inline kiln_status run_whole(Call *call, kiln_stream *stream, int offsets, void *workspace, size_t bytes)
-{
-    kiln_status status = call->tensors[offsets] ? call_room(call, bytes) : KILN_OK;
-    if (!status) status = check_offsets(call, stream, offsets);
-    return status ? status : call_run(call, stream, workspace, bytes);
-}
-
-static inline kiln_status size_whole(Call *call, int offsets, size_t *bytes)
-{
-    const kiln_status status = check_offsets(call, NULL, offsets);
-    return status ? status : call_size(call, bytes);
-}
-
 // States of a call and their gradients have one type: that of the first there is.
 static inline unsigned one_type(const kiln_tensor *first, const kiln_tensor *const *states, int n, const char **name)
 {

@@ -57,8 +57,9 @@ kiln_status kiln_gdn_gates(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_ga
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
-static kiln_status prepare_gates_backward(Call *call, const kiln_gdn_gates_backward_args *a)
+static kiln_status prepare_gates_backward(Call *call, const void *args)
 {
+    const kiln_gdn_gates_backward_args *const a = args;
     const bool each = is_of_channels(a->a);
     const char *const all = each ? "[M][H][DK]" : "[M][H]", *const one = each ? "[H][DK]" : "[H]";
     const unsigned f32 = 1 << KILN_F32;
@@ -86,21 +87,18 @@ static kiln_status prepare_gates_backward(Call *call, const kiln_gdn_gates_backw
                        LACKS(a->dt_bias, "Bias"), LACKS(a->ddt_bias, "dBias"));
 }
 
+static const CallPair gdn_gates_backward = {
+    .name = "kiln_gdn_gates_backward",
+    .size_name = "kiln_gdn_gates_backward_workspace_size",
+    .prepare = prepare_gates_backward,
+};
+
 kiln_status kiln_gdn_gates_backward_workspace_size(kiln_ops *ops, const kiln_gdn_gates_backward_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_gdn_gates_backward_workspace_size", ops, a,
-                                           FORM(kiln_gdn_gates_backward_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_gates_backward(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&gdn_gates_backward, ops, a, FORM(kiln_gdn_gates_backward_args), bytes);
 }
 
 kiln_status kiln_gdn_gates_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_gates_backward_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_gdn_gates_backward", ops, a, FORM(kiln_gdn_gates_backward_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_gates_backward(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&gdn_gates_backward, ops, stream, a, FORM(kiln_gdn_gates_backward_args));
 }

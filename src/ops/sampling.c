@@ -25,8 +25,9 @@ static kiln_status check_extent(const Call *call, const char *letter, const char
 
 // ---- the largest
 
-static kiln_status prepare_topk(Call *call, const kiln_topk_args *a)
+static kiln_status prepare_topk(Call *call, const void *args)
 {
+    const kiln_topk_args *const a = args;
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
                            { OUT, "values", a->values, 0, "[M][K]" },
                            { OUT, "indices", a->indices, 1 << KILN_I32, "[M][K]" } };
@@ -43,22 +44,16 @@ static kiln_status prepare_topk(Call *call, const kiln_topk_args *a)
                        (int)K, width, SHORT_ELEMENTS / width);
 }
 
-kiln_status kiln_topk_workspace_size(kiln_ops *ops, const kiln_topk_args *args, size_t *bytes)
+static const CallPair topk = { .name = "kiln_topk", .size_name = "kiln_topk_workspace_size", .prepare = prepare_topk };
+
+kiln_status kiln_topk_workspace_size(kiln_ops *ops, const kiln_topk_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_topk_workspace_size", ops, args, FORM(kiln_topk_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_topk(&call, args);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&topk, ops, a, FORM(kiln_topk_args), bytes);
 }
 
-kiln_status kiln_topk(kiln_ops *ops, kiln_stream *stream, const kiln_topk_args *args)
+kiln_status kiln_topk(kiln_ops *ops, kiln_stream *stream, const kiln_topk_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_topk", ops, args, FORM(kiln_topk_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_topk(&call, args);
-    return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
+    return pair_run(&topk, ops, stream, a, FORM(kiln_topk_args));
 }
 
 // ---- one of a row

@@ -236,8 +236,9 @@ static int64_t choose_splits(const Call *call, const kiln_block_sparse_decode_ar
     return splits > 1 ? splits : 1;
 }
 
-static kiln_status prepare_decode(Call *call, const kiln_block_sparse_decode_args *a)
+static kiln_status prepare_decode(Call *call, const void *args)
 {
+    const kiln_block_sparse_decode_args *const a = args;
     int block = 0;
     double scale = 0;
     kiln_status status = check_decode(call, a, &block, &scale);
@@ -253,24 +254,21 @@ static kiln_status prepare_decode(Call *call, const kiln_block_sparse_decode_arg
     return KILN_OK;
 }
 
+static const CallPair block_sparse_decode = {
+    .name = "kiln_block_sparse_decode",
+    .size_name = "kiln_block_sparse_decode_workspace_size",
+    .prepare = prepare_decode,
+};
+
 kiln_status kiln_block_sparse_decode_workspace_size(kiln_ops *ops, const kiln_block_sparse_decode_args *a,
                                                     size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_block_sparse_decode_workspace_size", ops, a,
-                                           FORM(kiln_block_sparse_decode_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&block_sparse_decode, ops, a, FORM(kiln_block_sparse_decode_args), bytes);
 }
 
 kiln_status kiln_block_sparse_decode(kiln_ops *ops, kiln_stream *stream, const kiln_block_sparse_decode_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_block_sparse_decode", ops, a, FORM(kiln_block_sparse_decode_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_decode(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&block_sparse_decode, ops, stream, a, FORM(kiln_block_sparse_decode_args));
 }
 
 // ---- masks
@@ -340,8 +338,9 @@ static void take_flat(Call *call, int i)
     call->tensors[i] = call_keep(call, &flat);
 }
 
-static kiln_status prepare_estimate(Call *call, const kiln_vertical_slash_estimate_args *a)
+static kiln_status prepare_estimate(Call *call, const void *args)
 {
+    const kiln_vertical_slash_estimate_args *const a = args;
     double scale = 0, unused = 0;
     // clang-format off
     const Want wants[] = {
@@ -369,25 +368,21 @@ static kiln_status prepare_estimate(Call *call, const kiln_vertical_slash_estima
     return KILN_OK;
 }
 
+static const CallPair vertical_slash_estimate = {
+    .name = "kiln_vertical_slash_estimate",
+    .size_name = "kiln_vertical_slash_estimate_workspace_size",
+    .prepare = prepare_estimate,
+};
+
 kiln_status kiln_vertical_slash_estimate_workspace_size(kiln_ops *ops, const kiln_vertical_slash_estimate_args *a,
                                                         size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_vertical_slash_estimate_workspace_size", ops, a,
-                                           FORM(kiln_vertical_slash_estimate_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_estimate(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&vertical_slash_estimate, ops, a, FORM(kiln_vertical_slash_estimate_args), bytes);
 }
 
 kiln_status kiln_vertical_slash_estimate(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_estimate_args *a)
 {
-    Call call;
-    kiln_status status =
-        call_begin(&call, "kiln_vertical_slash_estimate", ops, a, FORM(kiln_vertical_slash_estimate_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_estimate(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&vertical_slash_estimate, ops, stream, a, FORM(kiln_vertical_slash_estimate_args));
 }
 
 static int power_over(int64_t n, int first)
@@ -397,8 +392,9 @@ static int power_over(int64_t n, int first)
     return power;
 }
 
-static kiln_status prepare_vertical_slash(Call *call, const kiln_vertical_slash_args *a)
+static kiln_status prepare_vertical_slash(Call *call, const void *args)
 {
+    const kiln_vertical_slash_args *const a = args;
     double scale = 0;
     // clang-format off
     const Want wants[] = {
@@ -423,21 +419,18 @@ static kiln_status prepare_vertical_slash(Call *call, const kiln_vertical_slash_
     return status;
 }
 
+static const CallPair vertical_slash = {
+    .name = "kiln_vertical_slash",
+    .size_name = "kiln_vertical_slash_workspace_size",
+    .prepare = prepare_vertical_slash,
+};
+
 kiln_status kiln_vertical_slash_workspace_size(kiln_ops *ops, const kiln_vertical_slash_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_vertical_slash_workspace_size", ops, a, FORM(kiln_vertical_slash_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_vertical_slash(&call, a);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&vertical_slash, ops, a, FORM(kiln_vertical_slash_args), bytes);
 }
 
 kiln_status kiln_vertical_slash(kiln_ops *ops, kiln_stream *stream, const kiln_vertical_slash_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_vertical_slash", ops, a, FORM(kiln_vertical_slash_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_vertical_slash(&call, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&vertical_slash, ops, stream, a, FORM(kiln_vertical_slash_args));
 }

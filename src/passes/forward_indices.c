@@ -10,7 +10,10 @@
 // never:  forwards what was loaded, what is placed on groups of warps, or a value that may have changed since
 #include "passes/passes.h"
 
-enum { NODES_MAX = 64 }; // of a value: it is computed anew in each place
+enum {
+    NODES_MAX = 64, // of a value: it is computed anew in each place
+    LETS_MAX = 32   // that a value may be made with
+};
 
 typedef struct Forward {
     TileKernel *kernel;
@@ -50,21 +53,38 @@ static bool may_change(const Expr *x, void *context)
     return x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL || (x->kind == E_VAR && x->var.var->assigned);
 }
 
+typedef struct Lets {
+    const TileOp *list[LETS_MAX];
+    int n;
+} Lets;
+
+// Those before the store, in its block and in the blocks around it.
+static bool find_lets(const TileOp *block, const TileOp *store, Lets *lets)
+{
+    for (const TileOp *op = block; op; op = op->next) {
+        if (op == store) return true;
+        if (op->kind == T_LET && lets->n < LETS_MAX) lets->list[lets->n++] = op;
+        const int outside = lets->n;
+        if (op->kind == T_IF && find_lets(op->branch.then, store, lets)) return true;
+        lets->n = outside;
+    }
+    return false;
+}
+
 // The forall's own scalars are not known elsewhere.
 static Expr *without_scalars(TileKernel *k, const TileOp *body, const TileOp *store)
 {
     Expr *value = store->store.value;
-    for (bool again = true; again;) {
-        again = false;
-        for (const TileOp *op = body; op != store; op = op->next) {
-            if (op->kind != T_LET || !expr_uses(value, op->let.var)) continue;
-            if (!op->let.value || op->let.var->assigned) return NULL;
-            value = expr_replace(k->arena, value, op->let.var, op->let.value);
-            again = true;
-        }
+    Lets lets = { .n = 0 };
+    if (!find_lets(body, store, &lets) || lets.n == LETS_MAX) return NULL;
+    for (int i = lets.n - 1; i >= 0; i--) {
+        const TileOp *const op = lets.list[i];
+        if (!expr_uses(value, op->let.var)) continue;
+        if (!op->let.value || op->let.var->assigned) return NULL;
+        value = expr_replace(k->arena, value, op->let.var, op->let.value);
         if (expr_larger(value, NODES_MAX)) return NULL;
     }
-    return value;
+    return expr_larger(value, NODES_MAX) ? NULL : value;
 }
 
 static bool is_all_of_dimension(const LoopIndex *index, const Expr *sub, const Expr *extent)
@@ -73,15 +93,25 @@ static bool is_all_of_dimension(const LoopIndex *index, const Expr *sub, const E
            expr_equal(index->hi, extent);
 }
 
-// The store by which this forall fills all of the tile.
-static const TileOp *find_store(const TileOp *forall, const Buffer *tile)
+// The store into the tile of a block of stores and scalars, some of them under conditions; NULL: there is none, or more than that.
+static const TileOp *find_in_block(const TileOp *block, const Buffer *tile)
 {
     const TileOp *found = NULL;
-    if (forall->groups || forall->forall.n != tile->rank) return NULL;
-    for (const TileOp *op = forall->forall.body; op; op = op->next) {
-        if (op->kind != T_LET && op->kind != T_STORE) return NULL;
+    for (const TileOp *op = block; op; op = op->next) {
+        const bool is_branch = op->kind == T_IF && !op->branch.otherwise;
+        if (op->kind != T_LET && op->kind != T_STORE && !is_branch) return NULL;
         if (op->kind == T_STORE && op->store.buffer == tile) found = op;
+        const TileOp *const inside = is_branch ? find_in_block(op->branch.then, tile) : NULL;
+        found = inside ? inside : found;
     }
+    return found;
+}
+
+// The store by which this forall fills all of the tile. Elements are undefined for which its condition does not hold.
+static const TileOp *find_store(const TileOp *forall, const Buffer *tile)
+{
+    if (forall->groups || forall->forall.n != tile->rank) return NULL;
+    const TileOp *const found = find_in_block(forall->forall.body, tile);
     for (int d = 0; found && d < tile->rank; d++)
         if (!is_all_of_dimension(&forall->forall.indices[d], found->store.subs[d], tile->shape[d])) return NULL;
     return found;

@@ -6,6 +6,7 @@
 #   ```tile run    a block that stands alone: it builds for the CPU, and its checks pass if it has any
 #   docs/guide.md  its tile blocks, one after another, are the file that it writes: the file's checks pass, and the
 #                  commands that it types work
+#   output         what blocks show below `$ kiln dump`, `explain` and `layout`, these print; of a line with "..." what stands before that
 #   form           tile blocks, and all of kernels/ and tests/language/run/, are as `kiln fmt` writes them
 #   paths          what is linked, and what is named below kernels/, docs/, examples/, src/ ..., exists
 #   options        each --option after `kiln COMMAND` is one that `kiln COMMAND --help` lists
@@ -55,6 +56,24 @@ while read -r command; do
     if (cd "$folder/guide" && "$kiln" $command >"$folder/out" 2>&1 </dev/null); then ok
     else bad "docs/guide.md: kiln $command:"; cat "$folder/out"; fi
 done <"$folder/commands"
+
+# ---- output
+
+# Each block of the documents that begins with such a command: the command in shown.N, the lines that it should print in shown.N.lines.
+awk -v output="$folder/shown" '
+    /^```/ { open = !open; wanted = 0; next }
+    open && /^\$ / { wanted = /^\$ kiln (dump|explain|layout) /; if (wanted) print substr($0, 3) > (output "." ++n); next }
+    open && wanted && NF { print > (output "." n ".lines") }' docs/*.md
+for block in "$folder"/shown.*.lines; do
+    command=$(cat "${block%.lines}")
+    (kiln() { "$kiln" "$@"; }; eval "$command") >"$folder/printed" 2>"$folder/out" </dev/null
+    if awk '{ gsub(/ +/, " "); sub(/ $/, "") }
+            NR == FNR { printed[NR] = $0; next }
+            { at = index($0, "..."); found = 0; for (i in printed) found += at ? substr(printed[i], 1, at - 1) == substr($0, 1, at - 1) : printed[i] == $0 }
+            !found { print; missing = 1 }
+            END { exit missing }' "$folder/printed" "$block" >"$folder/missing"; then ok
+    else bad "docs: '$command' does not print:"; cat "$folder/missing" "$folder/out"; fi
+done
 
 # ---- form
 

@@ -69,15 +69,14 @@ static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-// -1: none, or several. Where lengths are loaded as well, that must be their end alone (parts of a sequence are alike).
-// Instances that add to each other's rows keep their order, so that what runs at the same time meets in L2, unless the
-// coordinate says where they begin (causal keys of a packed batch): then they are taken in pairs.
+// -1: none, or several. Where lengths are loaded as well, that must be their end alone (parts of a sequence are alike),
+// and instances that add to each other's rows keep their order: what runs at the same time meets in L2.
 static int imbalanced_coordinate(Lowering *lo, bool *adds)
 {
     Dependence d = { .lo = lo };
     each_op(lo, lo->kernel->body, see_pipeline, &d);
     *adds = d.adds;
-    if (d.several || (d.loads && d.adds != d.begins)) return -1;
+    if (d.several || (d.loads && (d.adds || d.begins))) return -1;
     for (int i = 0; i < lo->kernel->n_grid; i++)
         if (lo->kernel->grid[i].var == d.coordinate) return i;
     return -1;

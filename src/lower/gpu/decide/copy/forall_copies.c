@@ -141,25 +141,31 @@ static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
     return found;
 }
 
-// The outermost subscript is not limited: it is its digit, and anything that is the same for all rows.
-static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base)
+// digit*step, and anything that is the same for all rows.
+static bool match_sum(const Match *m, Expr *sub, Digit *digit, Expr **step, Expr **same)
 {
     Arena *const a = m->lo->arena;
     Terms terms = { 0 };
     bool found = false;
-    *base = int_const(a, 0);
+    *same = int_const(a, 0);
     if (!add_terms(&terms, sub, false)) return false;
     for (int i = 0; i < terms.n; i++) {
         const Term *const term = &terms.list[i];
         if (!expr_uses(term->x, m->row)) {
-            *base = add_term(a, *base, term);
+            *same = add_term(a, *same, term);
         } else {
-            Expr *step;
-            if (found || term->minus || !match_row(m, term->x, digit, &step) || !expr_is_int(step, 1)) return false;
+            if (found || term->minus || !match_row(m, term->x, digit, step)) return false;
             found = true;
         }
     }
-    return found && !digit->has_count;
+    return found;
+}
+
+// The outermost subscript is not limited: it is its digit, and anything that is the same for all rows.
+static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base)
+{
+    Expr *step;
+    return match_sum(m, sub, digit, &step, base) && expr_is_int(step, 1) && !digit->has_count;
 }
 
 // ---- a gather
@@ -283,22 +289,10 @@ static bool match_rows(Match *m, Expr *const *subs, int rank, Gather *gather)
 // i / by % count * step, and anything that is the same for all rows.
 static bool match_range(const Match *m, Expr *sub, Digit *digit, Sub *range)
 {
-    Arena *const a = m->lo->arena;
-    Terms terms = { 0 };
-    bool found = false;
-    *range = (Sub){ .is_range = true, .start = int_const(a, 0) };
-    if (!add_terms(&terms, sub, false)) return false;
-    for (int i = 0; i < terms.n; i++) {
-        const Term *const term = &terms.list[i];
-        if (!expr_uses(term->x, m->row)) {
-            range->start = add_term(a, range->start, term);
-        } else {
-            if (found || term->minus || !match_row(m, term->x, digit, &range->step)) return false;
-            found = true;
-        }
-    }
-    if (found && expr_is_int(range->step, 1)) range->step = NULL;
-    return found && digit->p->kind == E_VAR && digit->by.n == 0 && digit->count.n == 0;
+    *range = (Sub){ .is_range = true };
+    if (!match_sum(m, sub, digit, &range->step, &range->start)) return false;
+    if (expr_is_int(range->step, 1)) range->step = NULL;
+    return digit->p->kind == E_VAR && digit->by.n == 0 && digit->count.n == 0;
 }
 
 // Digits of the row itself, so many each as the rows are together.

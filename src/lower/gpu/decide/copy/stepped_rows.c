@@ -120,7 +120,7 @@ static bool plan_steps(Lowering *lo, const TileOp *pipeline, const TileOp *op, S
     return lay_lines(rows) && bounds_are_fixed(&inside) && divide_subscripts(&inside, rows, op, im2col->subs);
 }
 
-bool is_whole_group(const Lowering *lo) { return !lo->has_producer_group && lo->partition.warps == 4 && !lo->shares; }
+bool is_whole_group(const Lowering *lo) { return !lo->has_producer_group && lo->partition.warps == 4; }
 
 // Of the first such copy of a step; NULL: none.
 const SteppedRows *find_stepped_rows(Lowering *lo, const TileOp *pipeline)
