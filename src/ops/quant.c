@@ -11,7 +11,8 @@ enum {
     BLOCK = 128,           // columns of codes that kernels take at a time
     K_STEP = 32,           // that K is a multiple of
     FEW_ROWS = 8,          // of a, that are multiplied one by one, or in fours
-    WORDS_READ = 4,        // of codes, by a thread at a time
+    BYTES_ROWS = 6,        // ... on a GPU, by codes of i4 or i2
+    WORDS_READ = 4,        // of codes of i4 or i2, by a thread at a time
     STEP_ON_CPU = 1024,    // columns of codes
     GEMV_ROWS = 2,         // ... on a GPU, where codes have scales of groups
     TILED_CODES = 1 << 25, // from which on one row goes by tiles
@@ -452,17 +453,18 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
         return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%s%-s", c, rows,
                            !on_cpu && m <= FEW_TILES_ROWS ? ", BN=64, STAGES=5" : "", LACKS(g->bias, "BIAS"));
     }
-    if (m <= FEW_ROWS && on_cpu) {
-        retype(call, A, KILN_I8, BLOCK);
-        retype(call, CODES, f->code, BLOCK);
-        return call_kernel(call, "quant/bytes.tile", "quant_bytes_gemv", "TC=%s, Q=%s%-s%-s%-s", c, code,
-                           LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
-    }
-    if (m <= FEW_ROWS) {
+    if (is_left && m <= BYTES_ROWS) {
         const int bits = (int)kiln_type_bits(f->code);
         retype(call, A, KILN_U32, 8 / bits);
         retype(call, CODES, KILN_U32, WORDS_READ);
         return call_kernel(call, "quant/bytes_row.tile", "quant_bytes_row", "TC=%s, BITS=%d%-s%-s%-s", c, bits,
+                           LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+    }
+    if (!is_left && m <= FEW_ROWS) {
+        const int chunk = on_cpu ? BLOCK : 16;
+        retype(call, A, KILN_I8, chunk);
+        retype(call, CODES, f->code, chunk);
+        return call_kernel(call, "quant/bytes.tile", "quant_bytes_gemv", "TC=%s, Q=%s, E=%d%-s%-s%-s", c, code, chunk,
                            LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
     }
     retype(call, CODES, f->code, BLOCK);

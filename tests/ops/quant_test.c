@@ -369,6 +369,7 @@ static void bytes(void **state)
 {
     check_bytes(KILN_QUANT_W8A8, 8, 1);
     check_bytes(KILN_QUANT_W8A8, 8, 20);
+    check_bytes(KILN_QUANT_W4A8, 4, 1);
     check_bytes(KILN_QUANT_W4A8, 4, 20);
     check_bytes(KILN_QUANT_W2A8, 2, 1);
     check_bytes(KILN_QUANT_W2A8, 2, 20);
