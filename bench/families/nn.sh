@@ -11,7 +11,7 @@
 . bench/families/common.sh
 check_operators nn
 cat >/tmp/nn_bench.py <<'PY'
-import os, sys, time
+import importlib, os, sys, time
 import torch, torch.nn.functional as F
 from kiln import ops
 dev, divide, part, begin = sys.argv[1], int(sys.argv[2]), sys.argv[3], time.time()
@@ -34,9 +34,8 @@ def time_us(f, n=15):
 def random(*shape): return torch.randn(*shape, device=dev, dtype=BF)
 def liger(module, name):
     return getattr(__import__("liger_kernel.ops." + module, fromlist=[name]), name).apply
-def quack(name):
-    import quack
-    return getattr(quack, name)
+def quack(name, module="quack"):
+    return getattr(importlib.import_module(module), name)
 
 M = 16 if few else max(16384 // divide, 16)
 rows = {}
@@ -62,7 +61,8 @@ for N in (4096, 7168, 8192, 16384):
     def _(N=N):
         x, w, b, y = random(M, N), random(N), random(N), random(M, N)
         return 4 * M * N, lambda: ops.layer_norm(x, w, b, y), {"torch": lambda: lambda: F.layer_norm(x, (N,), w, b, 1e-6),
-            "liger": lambda: lambda f=liger("layer_norm", "LigerLayerNormFunction"): f(x, w, b, 1e-6)}
+            "liger": lambda: lambda f=liger("layer_norm", "LigerLayerNormFunction"): f(x, w, b, 1e-6),
+            "quack": lambda: lambda f=quack("layernorm_fwd", "quack.rmsnorm"), w=w.float(), b=b.float(): f(x, w, b, 1e-6)}
 for N in (4096, 8192):
     @row("rms_norm to e4m3 %d" % N)
     def _(N=N):
@@ -107,13 +107,14 @@ def _():
 @row("softmax 4096")
 def _():
     x, y = random(M, 4096), random(M, 4096)
-    return 4 * M * 4096, lambda: ops.softmax(x, y), {"torch": lambda: lambda: torch.softmax(x, -1), "liger": lambda: lambda f=liger("softmax", "LigerSoftmaxFunction"): f(x)}
+    return 4 * M * 4096, lambda: ops.softmax(x, y), {"torch": lambda: lambda: torch.softmax(x, -1), "liger": lambda: lambda f=liger("softmax", "LigerSoftmaxFunction"): f(x),
+        "quack": lambda: lambda f=quack("softmax"): f(x)}
 @row("cross_entropy 128256")
 def _():
     x, l = random(R, V), torch.randint(0, V, (R,), device=dev)
     n, loss, lse = l.to(torch.int32), torch.empty(R, device=dev), torch.empty(R, device=dev)
     return 2 * R * V, lambda: ops.cross_entropy(x, n, loss, lse), {"torch": lambda: lambda: F.cross_entropy(x, l, reduction="none"),
-        "quack": lambda: lambda f=quack("cross_entropy"): f(x, l)}
+        "quack": lambda: lambda f=quack("cross_entropy"): f(x, l, reduction="none")}
 @row("cross_entropy and gradient 128256")
 def _():
     x, l = random(R, V), torch.randint(0, V, (R,), device=dev)
@@ -124,7 +125,8 @@ def _():
     def peer():
         f = liger("cross_entropy", "LigerCrossEntropyFunction")
         return lambda: f(x.detach().requires_grad_(True), l, None, -100, 0.0, 0.0, "mean", None, False)
-    return 6 * R * V, run, {"liger": peer}
+    fused = lambda: lambda f=quack("cross_entropy_fwd", "quack.cross_entropy"): f(x, l, return_lse=True, return_dx=True)
+    return 6 * R * V, run, {"liger": peer, "quack": fused}
 @row("argmax 128256")
 def _():
     x, i = random(R, V), torch.empty(R, device=dev, dtype=torch.int32)

@@ -5,7 +5,8 @@
 
 A row: a call's time on the device with Kiln and with the peer, the peer's time over Kiln's, how far the results are apart, the least
 time for inputs and outputs at 4.3 TB/s as a part of Kiln's. Calls are queued behind work that holds the device, so that the host's time is not in them.
-After SECONDS no further row begins. --head: of linear, rows with heads of this size alone, since the peer compiles for each. A peer that is missing or refuses is said once for each reason.
+After SECONDS no further row begins. --head: of linear, rows with heads of this size alone, since the peer compiles for each size.
+A peer that is missing or refuses is said once for each reason.
 """
 import argparse
 import importlib

@@ -7,6 +7,7 @@
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/explain/choose_occupancy.h"
 #include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/explain/find_notes.h"
 #include "lower/gpu/decide/explain/trace.h"
@@ -121,7 +122,9 @@ static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *
         *lo = *like;
         lo->groups_wanted = groups;
         lo->is_last_attempt = is_last;
-        lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+        lo->occupancy = lo->occupancy_chosen        ? lo->occupancy_chosen
+                        : lo->kernel->occupancy > 1 ? lo->kernel->occupancy
+                                                    : 1;
         lo->diags = lo->kernel->diags = diags;
         lo->failed = !analyse(lo, &again);
         if (lo->failed) undo_forall_copies(lo); // what is found about a copy is this lowering's
@@ -166,6 +169,36 @@ static Lowering *analyse_kernel(const Lowering *like)
     return attempt(like, 0, true, like->diags);
 }
 
+// The whole schedule, unless the kernel is refused.
+static Lowering *decide_schedule(const Lowering *like)
+{
+    Lowering *const lo = analyse_kernel(like);
+    if (lo->failed) return lo;
+    make_schedule_tables(lo);
+    decide_roles(lo);
+    lo->failed = lo->failed || !maps_suffice(lo);
+    if (lo->failed) return lo;
+    decide_trace(lo);
+    note_work(lo);
+    return lo;
+}
+
+// Anew where a schedule for one CTA says that a multiprocessor should hold more of them: from the kernel as it was before,
+// because analyses change it.
+static Lowering *decide_kernel(const Lowering *like)
+{
+    TileKernel *const kernel = like->kernel;
+    TileOp *const body = is_occupancy_open(like) ? tile_copy_block(kernel, kernel->body) : NULL;
+    Lowering *const first = decide_schedule(like);
+    const int chosen = first->failed || !body ? 1 : choose_occupancy(first);
+    if (chosen == 1) return first;
+    Lowering more = *like;
+    more.occupancy_chosen = chosen;
+    more.why_occupancy = first->why_occupancy;
+    kernel->body = body;
+    return decide_schedule(&more);
+}
+
 LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)
 {
     const Lowering like = { .arena = kernel->arena,
@@ -176,13 +209,8 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
                             .plan = plan,
                             .explanation = explanation };
     plan->follows = target->follows && target->gpu->early_launch;
-    Lowering *const lo = analyse_kernel(&like);
+    Lowering *const lo = decide_kernel(&like);
     if (lo->failed) return NULL;
-    make_schedule_tables(lo);
-    decide_roles(lo);
-    if (lo->failed || !maps_suffice(lo)) return NULL;
-    decide_trace(lo);
-    note_work(lo);
     explain(lo);
     const Cost *const model = explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);

@@ -72,7 +72,10 @@ template <class T> DEVICE uint32_t load_inside(const char *p, int32_t bytes)
 template <class Shape, int PANEL> DEVICE void move_part(const ShiftedPlace &to, const ShiftedLine &line)
 {
     typedef typename Shape::Element T;
-    enum { TOGETHER = Shape::PARTS > 2 ? 1 : Shape::ROUNDS % 2 == 0 ? 2 : 1 };
+    enum {
+        MOST = Shape::PARTS > 2 ? 1 : 4 / Shape::PARTS,
+        TOGETHER = Shape::ROUNDS < MOST ? Shape::ROUNDS : Shape::ROUNDS % MOST == 0 ? MOST : 1
+    };
 #pragma unroll 1
     for (int first = 0; first < Shape::ROUNDS; first += TOGETHER) {
         uint32_t w[TOGETHER][Shape::PARTS][2];

@@ -547,6 +547,13 @@ const Cost *cost_of(Arena *arena, const CostQuestion *question)
     return cost;
 }
 
+double busiest_unit(const Cost *cost)
+{
+    double cycles = 0;
+    for (int u = 0; u < UNITS; u++) cycles = fmax(cycles, cost->units[u]);
+    return cycles;
+}
+
 const CostLine *cost_line(const Cost *cost, const TileOp *op)
 {
     const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;

@@ -70,7 +70,10 @@ typedef struct CostQuestion {
     double unknown_trips; // of a loop whose length is not known
 } CostQuestion;
 
+enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, where the whole is asked for
+
 const Cost *cost_of(Arena *arena, const CostQuestion *question); // cost.c
+double busiest_unit(const Cost *cost);                           // cycles of an instance
 const CostLine *cost_line(const Cost *cost, const TileOp *op); // of the line that it begins in; NULL: it costs nothing
 void cost_print(Text *out, const Cost *cost, const TileKernel *kernel); // cost_print.c: a table, and what it comes to
 

@@ -76,11 +76,13 @@ typedef struct Lowering {
     const GpuTarget *gpu; // what its instructions can do
     LaunchPlan *plan;
     Text *explanation;
-    bool failed;          // the kernel is refused, and why was reported
-    int occupancy;        // CTAs that a multiprocessor holds: as hinted, or as many as have registers
-    int groups_wanted;    // of consumers; 0: as hinted
-    bool is_last_attempt; // else too few registers are not reported:
-    bool lacks_registers; // it failed for that
+    bool failed;               // the kernel is refused, and why was reported
+    int occupancy;             // CTAs that a multiprocessor holds: as hinted or chosen, or as many as have registers
+    int occupancy_chosen;      // 0: it is not
+    const char *why_occupancy; // for explain, where the source leaves it open (choose_occupancy.c); NULL: it does not
+    int groups_wanted;         // of consumers; 0: as hinted
+    bool is_last_attempt;      // else too few registers are not reported:
+    bool lacks_registers;      // it failed for that
 
     // ---- what the analyses found
 
@@ -114,7 +116,8 @@ typedef struct Lowering {
     bool may_need_elements; // the producer also has a path without boxes
     bool begins_anywhere;   // not for rows that are no whole pieces alone: a slice may begin within one
     bool may_step_rows;     // there it copies rows that are walked else (stepped_rows.c)
-    bool may_shift_rows;    // there it copies rows that begin anywhere (shifted_rows.c)
+    bool may_shift_rows;    // there it copies rows that begin anywhere (shifted_rows.c),
+    int shifting_registers; // with so many
     int imbalance;          // the coordinate that the order of tiles goes by; -1: none
     bool in_pairs;          // long and short ones
     bool *in_backward_slice;

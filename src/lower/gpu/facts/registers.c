@@ -20,7 +20,7 @@ enum {
     WIDE_REGISTERS = 104, // a producer group has so many, for lines in flight; a producer that may well move elements
     BESIDE_WIDE = 64,     // beside fragments, of consumers that leave it these
     GATHERER_REGISTERS = 56, // where cp.async moves them
-    SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
+    SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers or three CTAs need the rest
     BOXES_REGISTERS = 24,
     FEW_CUTS_REGISTERS = 40,
     MANY_CUTS_REGISTERS = 56, // where it issues boxes alone
@@ -148,9 +148,10 @@ static int producer_need(const Lowering *lo)
     if (lo->has_producer_group)
         return most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch ? WIDE_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
-    if (lo->may_shift_rows) return SHIFTING_REGISTERS;
+    if (lo->may_shift_rows) return lo->shifting_registers;
     if (lo->begins_anywhere) return WIDE_REGISTERS;
-    if (lo->may_need_elements) return lo->may_step_rows ? STEPPING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->may_need_elements && lo->may_step_rows) return STEPPING_REGISTERS;
+    if (lo->may_need_elements) return lo->occupancy_chosen > 2 ? SPARING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) || most_panels(lo) >= PANELS_MANY || has_runs(lo)
                ? FEW_CUTS_REGISTERS
@@ -167,10 +168,11 @@ Shares divide_registers(const Lowering *lo)
 }
 
 // Where the registers are not divided, each thread has as many as are compiled for.
-bool can_shift_rows(const Lowering *lo)
+bool can_shift_rows(const Lowering *lo, int registers)
 {
     const int words = scope_words(lo, lo->kernel->body);
-    return words <= HEAVY_FRAGMENTS && consumer_share(lo, SHIFTING_REGISTERS) >= words + BESIDE_WIDE;
+    const int beside = registers < SHIFTING_REGISTERS ? BESIDE_WIDE : BESIDE_FRAGMENTS;
+    return words <= HEAVY_FRAGMENTS && consumer_share(lo, registers) >= words + beside;
 }
 
 int consumer_registers(const Lowering *lo)

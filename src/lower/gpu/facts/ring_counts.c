@@ -20,6 +20,13 @@ int ring_full_count(const Ring *ring)
     return ring->by_lanes ? WARP_LANES : 1;
 }
 
+// Its threads have stored all that it says is there.
+int shifting_warps(const Lowering *lo, const Ring *ring)
+{
+    const bool by_all = !ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
+    return lo->may_shift_rows && by_all ? WARPGROUP_THREADS / WARP_LANES : 0;
+}
+
 int ring_empty_count(const Lowering *lo, const Ring *ring)
 {
     return user_groups(lo, ring) * lo->partition.warps * (ring->is_shared ? lo->cluster : 1);

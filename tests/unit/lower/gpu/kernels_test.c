@@ -183,8 +183,17 @@ static void explanations_say_what_runs(void **state)
           { "2 CTAs for each multiprocessor", "3 CTAs of a multiprocessor do not have the registers: 2" } },
         { { "topk/indexer.tile", "indexer_logits", { INT("BN", 64) }, 1, 90, { NULL }, NULL, true },
           { "no product divides among 3 groups: there are 2", "2 CTAs for each multiprocessor", "groups divide the columns" } },
+        { { "linear/mamba2_chunk_backward.tile", "mamba2_chunk_backward", { INT("P", 16) }, 1, 90, { NULL }, NULL, true },
+          { "256 computing (2 groups)" } }, // a barrier in an arm has nothing to wait for that the other arm does not
+        { { "../tests/unit/lower/gpu/fits.tile", "many", { { 0 } }, 0, 90, { NULL }, NULL, true },
+          { "5 CTAs for each multiprocessor", "6 CTAs of a multiprocessor do not have the registers: 5" } },
+        { { "linear/causal_conv.tile", "causal_conv", { NONE("Offset"), NONE("Init") }, 2, 90, { NULL }, NULL, true },
+          { "3 CTAs for each multiprocessor", "occupancy: 3 CTAs, because an instance takes ", "; no more have room in registers",
+            "setmaxnreg: 40 in the producer, 120 in group 0" } },
+        { { "linear/linear_attention_normalized.tile", "key_parts", { INT("DK", 96), INT("REVERSE", 1), NONE("W"), NONE("Rest") }, 4, 90, { NULL }, NULL, true },
+          { "2 CTAs for each multiprocessor", "no more have room in registers" } }, // an address for each element that it loads
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
-          { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
+          { "occupancy: 1 CTA, because its products have the registers of one", "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import
           { "softmax.tile:24 42 softmax.tile:32 softmax.tile:33" } },
     };

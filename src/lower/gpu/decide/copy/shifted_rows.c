@@ -4,7 +4,8 @@
 // A slice may begin, or a row end, within a piece of 16 bytes; then no box can be made. Lanes load words that lie side by
 // side, each with the word after it, of which a word of the tile is shifted together. So many rounds of rows stay loaded: what
 // a step stores is loaded anew with what comes next, at last with the next step's, if that is inside the tensor as a whole.
-// Copies whose own rows are aligned in this launch stay boxes beside them.
+// Each warp arrives for its own rows. Copies whose own rows are aligned in this launch stay boxes beside them. CTAs of a
+// cluster copy the rows each for itself.
 //
 // before: the producer moves elements (use_elements)       after: a ShiftedRows says what printing must know
 #include "lower/gpu/decide/copy/rows.h"
@@ -16,7 +17,8 @@
 
 enum {
     PRODUCER_WARPS = WARPGROUP_THREADS / WARP_LANES,
-    HELD_WORDS = 32 // pairs of words of a thread, for all copies of a step
+    HELD_WORDS = 64, // pairs of words of a thread, for all copies of a step
+    FEW_HELD_WORDS = 32
 };
 
 // The step before must know where they are.
@@ -79,13 +81,23 @@ static bool plan_shifted(Lowering *lo, const TileOp *pipeline, TileOp *op, Shift
     return copy->aligned && find_along(&box, copy) && is_known_before(pipeline, &box) && lay_words(copy);
 }
 
-static bool share_registers(ShiftedRows *rows)
+static int held_words(const ShiftedCopy *copy) { return copy->held * copy->parts; }
+
+// What is too much is loaded in parts, of the largest first.
+static bool share_registers(ShiftedRows *rows, int words)
 {
+    int all = 0;
     for (int i = 0; i < rows->n; i++) {
-        ShiftedCopy *const copy = &rows->copies[i];
-        copy->held = copy->rounds;
-        while (copy->held % 2 == 0 && copy->held * copy->parts * rows->n > HELD_WORDS) copy->held /= 2;
-        if (copy->held * copy->parts * rows->n > HELD_WORDS) return false;
+        rows->copies[i].held = rows->copies[i].rounds;
+        all += held_words(&rows->copies[i]);
+    }
+    while (all > words) {
+        ShiftedCopy *most = &rows->copies[0];
+        for (int i = 1; i < rows->n; i++)
+            if (held_words(&rows->copies[i]) > held_words(most)) most = &rows->copies[i];
+        if (most->held % 2 != 0) return false;
+        most->held /= 2;
+        all -= held_words(most);
     }
     return rows->n > 0;
 }
@@ -98,12 +110,20 @@ static const ShiftedRows *plan_shifted_rows(Lowering *lo, const TileOp *pipeline
             rows->copies[rows->n].index = rows->n;
             rows->n++;
         }
-    return share_registers(rows) ? rows : NULL;
+    const int words = lo->shifting_registers < SHIFTING_REGISTERS ? FEW_HELD_WORDS : HELD_WORDS;
+    return share_registers(rows, words) ? rows : NULL;
 }
+
+typedef struct Found {
+    bool any, has_parts;
+} Found;
 
 static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
 {
-    *(bool *)context |= op->kind == T_PIPELINE && plan_shifted_rows(lo, op) != NULL;
+    Found *const found = context;
+    const ShiftedRows *const rows = op->kind == T_PIPELINE ? plan_shifted_rows(lo, op) : NULL;
+    found->any |= rows != NULL;
+    for (int i = 0; rows && i < rows->n; i++) found->has_parts |= rows->copies[i].parts > 1;
     return op->kind == T_FORALL;
 }
 
@@ -114,13 +134,17 @@ static bool find_holder(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-// Where consumers hold sums alone, the producer has the registers.
+// Where consumers hold sums alone, the producer has the registers. Addresses of several parts of a row take some, too: with
+// many words ahead beside them ptxas spills.
 bool may_shift_rows(Lowering *lo)
 {
-    bool any = false, holds = false;
+    Found found = { false, false };
+    bool holds = false;
     each_op(lo, lo->kernel->body, find_holder, &holds);
-    if (is_whole_group(lo) && !holds) each_op(lo, lo->kernel->body, find_in_pipeline, &any);
-    return any && can_shift_rows(lo);
+    if (is_whole_group(lo) && !holds) each_op(lo, lo->kernel->body, find_in_pipeline, &found);
+    const bool is_wide = !found.has_parts && can_shift_rows(lo, SHIFTING_REGISTERS);
+    lo->shifting_registers = is_wide ? SHIFTING_REGISTERS : FEW_SHIFTING_REGISTERS;
+    return found.any && can_shift_rows(lo, lo->shifting_registers);
 }
 
 const ShiftedRows *find_shifted_rows(Lowering *lo, const TileOp *pipeline)

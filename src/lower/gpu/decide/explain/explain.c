@@ -282,6 +282,9 @@ static void explain_grid(Lowering *lo)
                    in_pairs ? "a CTA takes its i-th longest and i-th shortest together"
                             : "it runs slowest within groups of the others");
     text_print(out, "\n");
+    if (lo->why_occupancy)
+        text_print(out, "occupancy: %d CTA%s, because %s\n", occupancy(lo), occupancy(lo) > 1 ? "s" : "",
+                   lo->why_occupancy);
 }
 
 void explain(Lowering *lo)

@@ -17,7 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, for what matters and what does not
 enum { CONFLICTS_MANY = 4, ELEMENTS_MANY = 16, REPEATS_MANY = 4, WARPS_FEW = 8 };
 static const double slow = 2, share_of_note = 0.1, share_of_ring = 0.3, more_than_units = 1.2, sectors_wasted = 2;
 
@@ -270,13 +269,6 @@ static bool note_op(Lowering *lo, TileOp *op, void *context)
 }
 
 // ---- the whole
-
-static double busiest_unit(const Cost *cost)
-{
-    double cycles = 0;
-    for (int u = 0; u < UNITS; u++) cycles = fmax(cycles, cost->units[u]);
-    return cycles;
-}
 
 // Their copies run ahead, but not far enough: the units could do more.
 static void note_rings(const Finding *f)

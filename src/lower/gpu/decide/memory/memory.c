@@ -421,12 +421,14 @@ static void assign_loop_buffers(Lowering *lo)
     place_all(lo);
 }
 
-// More CTAs than were hinted (partition.c) are no more than have room.
+int ctas_of_shared_bytes(const Lowering *lo) { return (shared_bytes_max(lo) + OF_CTA) / (lo->shared_bytes + OF_CTA); }
+
+// More CTAs than were hinted (partition.c, choose_occupancy.c) are no more than have room.
 static void fit_occupancy(Lowering *lo)
 {
     const int hinted = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
-    while (lo->occupancy > hinted && (place_all(lo) + OF_CTA) * lo->occupancy > shared_bytes_max(lo) + OF_CTA)
-        lo->occupancy--;
+    place_all(lo);
+    while (lo->occupancy > hinted && lo->occupancy > ctas_of_shared_bytes(lo)) lo->occupancy--;
 }
 
 bool place_memory(Lowering *lo)

@@ -5,6 +5,7 @@
 
 #include "lower/gpu/facts/lowering.h"
 
-int shared_bytes_max(const Lowering *lo); // of a CTA
+int shared_bytes_max(const Lowering *lo);     // of a CTA
+int ctas_of_shared_bytes(const Lowering *lo); // that a multiprocessor has room for, once all is placed
 
 #endif

@@ -49,6 +49,7 @@ enum {
     BESIDE_MANY = 32,      // that they should have, where fewer CTAs on a multiprocessor leave them
     BESIDE_ADDRESSES = 50, // fewer do not hold the addresses that ptxas keeps from one step to the next: it spills
     LISTED_WORDS = 8,      // of a tile that a message names
+    SETMAXNREG_LEAST = 24, // registers
 };
 
 // Where a group's fragments take more registers than its threads have.
@@ -99,11 +100,18 @@ static void refuse(Lowering *lo, const Excess *excess)
         diag_help(lo->diags, largest->buffer->span, "'%s' must have fewer rows or columns", largest->buffer->name);
 }
 
+// The producer leaves the consumers no number of registers that setmaxnreg takes.
+static bool leaves_too_few(const Lowering *lo)
+{
+    const Shares shares = divide_registers(lo);
+    return shares.producer && shares.consumer < SETMAXNREG_LEAST;
+}
+
 // More CTAs on a multiprocessor than have registers are fewer. A kernel with wgmma that does not fit as one is refused, with
 // every number of groups that it may have (lower.c); another, where the products' results alone do not.
 bool registers_suffice(Lowering *lo)
 {
-    while (lo->occupancy > 1 && find_excess(lo, BESIDE_MANY, false).live.at) {
+    while (lo->occupancy > 1 && (leaves_too_few(lo) || find_excess(lo, BESIDE_MANY, false).live.at)) {
         note(lo, "%d CTAs of a multiprocessor do not have the registers: %d", lo->occupancy, lo->occupancy - 1);
         lo->occupancy--;
     }

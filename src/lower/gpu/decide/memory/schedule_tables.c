@@ -123,9 +123,11 @@ static const char *ring_name(Lowering *lo, const Ring *ring)
     return name;
 }
 
-// Without boxes one thread speaks for all that copied by lanes.
+// Without boxes each warp speaks for what it has shifted, or one thread for all that copied by lanes.
 static int elements_count(const Lowering *lo, const Ring *ring)
 {
+    const int warps = shifting_warps(lo, ring);
+    if (warps) return warps;
     const bool by_lanes = ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
     return by_lanes && lo->may_need_elements;
 }

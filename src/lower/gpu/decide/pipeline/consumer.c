@@ -147,10 +147,17 @@ static bool access_op(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+static bool has_shared_barrier(Lowering *lo, TileOp *op)
+{
+    return op_info(lo, op)->barrier_before && op_info(lo, op)->barrier_group < 0 && is_mine(lo, op);
+}
+
 // Those that this op must not overtake.
 static void wait_for_op(Lowering *lo, TileOp *op)
 {
     if (!lo->in_flight.count) return;
+    // What a barrier within waits for, an arm that is not taken or a loop without steps would not.
+    if (is_flow(op) && lo->is_specialised && op_has(lo, op, has_shared_barrier)) end_shared_reads(lo);
     Uses uses = { .lo = lo };
     visit_op(lo, op, access_op, &uses);
     if (is_flow(op) && (uses.has_product || uses.leaves)) {

@@ -43,7 +43,7 @@ static void act_acquire(Lowering *lo, const Ring *ring)
     act_slot_pointers(lo, ring);
 }
 
-// What threads have stored: those of a producer group arrive warp by warp.
+// What threads have stored: those of a producer group, and those that shift rows, arrive warp by warp.
 static void act_stored(Lowering *lo, const Ring *ring)
 {
     const TileInfo *const tile = ring->tiles[0]; // the only one, if it is filled
@@ -53,9 +53,10 @@ static void act_stored(Lowering *lo, const Ring *ring)
     }
     wait_for_copies(lo);
     if (!ring->is_filled || (tile->wants_panels && !readers_fence(tile))) act_plain(lo, ACTION_FENCE_ASYNC);
-    if (ring->is_filled) act_plain(lo, ACTION_WARP_SYNC);
+    const bool by_warps = ring->is_filled || shifting_warps(lo, ring) > 0;
+    if (by_warps) act_plain(lo, ACTION_WARP_SYNC);
     else sync_producer(lo);
-    act_filling(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1, 0);
+    act_filling(lo, ACTION_ARRIVE, ring, by_warps ? WARPGROUP_THREADS / WARP_LANES : 1, 0);
 }
 
 // After the last copies of a ring in its block. Boxes arrive by themselves, with all bytes that were announced.

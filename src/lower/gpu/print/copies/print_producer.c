@@ -83,7 +83,8 @@ void print_arrive(Printer *pr, const Action *action)
         return;
     }
     const bool by_lanes = ring->by_lanes && pr->lo->by_tma;
-    if (!pr->lo->by_tma || ring->is_filled) begin_if(pr, &nest, is_zero(pr, ring->is_filled ? pr->lane : pr->thread));
+    const bool by_warps = ring->is_filled || shifting_warps(pr->lo, ring) > 0;
+    if (!pr->lo->by_tma || ring->is_filled) begin_if(pr, &nest, is_zero(pr, by_warps ? pr->lane : pr->thread));
     else if (by_lanes) begin_lanes(pr, &nest);
     else begin_issue(pr, &nest);
     arrive(pr, by_lanes ? "cp_async_arrive" : "mbar_arrive", ring);
