@@ -140,13 +140,9 @@ DEVICE void load_codes(uint32_t *w, const uint8_t *p, int64_t at, bool rows, int
         }
 }
 
-// To global memory, in one access: a plain store of a vector whose parts were computed may reach the machine as a store of
-// each, which writes a part of each sector.
+// To global memory, in one access: a plain store of 16 bytes whose parts were computed may reach the machine as a store of
+// each, which writes a part of each sector. Smaller ones stay whole, and share the arithmetic of their addresses.
 template <class T> DEVICE void store_piece_global(T *p, T piece) { *p = piece; }
-DEVICE void store_piece_global(uint2 *p, uint2 piece)
-{
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(piece.x), "r"(piece.y) : "memory");
-}
 DEVICE void store_piece_global(uint4 *p, uint4 piece)
 {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
