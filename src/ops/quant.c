@@ -12,7 +12,7 @@ enum {
     K_STEP = 32,           // that K is a multiple of
     FEW_ROWS = 8,          // of a, that are multiplied one by one, or in fours
     BYTES_ROWS = 6,        // ... on a GPU, by codes of i4 or i2
-    WORDS_READ = 4,        // of codes of i4 or i2, by a thread at a time
+    WORDS_READ = 4,        // of such codes, by a thread at a time: 16 bytes
     STEP_ON_CPU = 1024,    // columns of codes
     GEMV_ROWS = 2,         // ... on a GPU, where codes have scales of groups
     TILED_CODES = 1 << 25, // from which on one row goes by tiles
@@ -454,11 +454,11 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
                            !on_cpu && m <= FEW_TILES_ROWS ? ", BN=64, STAGES=5" : "", LACKS(g->bias, "BIAS"));
     }
     if (is_left && m <= BYTES_ROWS) {
-        const int bits = (int)kiln_type_bits(f->code);
-        retype(call, A, KILN_U32, 8 / bits);
+        retype(call, A, KILN_U32, WORDS_READ);
         retype(call, CODES, KILN_U32, WORDS_READ);
-        return call_kernel(call, "quant/bytes_row.tile", "quant_bytes_row", "TC=%s, BITS=%d%-s%-s%-s", c, bits,
-                           LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+        return call_kernel(call, "quant/bytes_row.tile", "quant_bytes_row", "TC=%s, BITS=%d%-s%-s%-s", c,
+                           (int)kiln_type_bits(f->code), LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"),
+                           LACKS(g->bias, "BIAS"));
     }
     if (!is_left && m <= FEW_ROWS) {
         const int chunk = on_cpu ? BLOCK : 16;
