@@ -93,7 +93,8 @@ static bool is_all_of_dimension(const LoopIndex *index, const Expr *sub, const E
            expr_equal(index->hi, extent);
 }
 
-// The store into the tile of a block of stores and scalars, some of them under conditions; NULL: there is none, or more than that.
+// The store into the tile of a block of stores and scalars, some of them under conditions; NULL: there is none, or more than
+// that before it. What else an arm holds that does not store to the tile does not matter: the tile is written in one place.
 static const TileOp *find_in_block(const TileOp *block, const Buffer *tile)
 {
     const TileOp *found = NULL;

@@ -151,7 +151,8 @@ static int producer_need(const Lowering *lo)
     if (lo->may_shift_rows) return lo->shifting_registers;
     if (lo->begins_anywhere) return WIDE_REGISTERS;
     if (lo->may_need_elements && lo->may_step_rows) return STEPPING_REGISTERS;
-    if (lo->may_need_elements) return lo->occupancy_chosen > 2 ? SPARING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->may_need_elements)
+        return lo->occupancy_chosen && occupancy(lo) > 2 ? SPARING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) || most_panels(lo) >= PANELS_MANY || has_runs(lo)
                ? FEW_CUTS_REGISTERS

@@ -127,7 +127,7 @@ const SteppedRows *find_stepped_rows(Lowering *lo, const TileOp *pipeline)
 {
     SteppedRows *const rows = NEW(lo->arena, SteppedRows);
     const int registers = producer_registers(lo);
-    if (!is_whole_group(lo) || (registers && registers < STEPPING_REGISTERS)) return NULL;
+    if (!is_whole_group(lo) || lo->shares || (registers && registers < STEPPING_REGISTERS)) return NULL;
     for (const TileOp *op = pipeline->pipeline.body; op; op = op->next)
         if (plan_steps(lo, pipeline, op, rows)) return rows;
     return NULL;
