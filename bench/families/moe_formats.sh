@@ -83,8 +83,13 @@ def dense(codes, scales):
         out[e] = (w * torch.exp2(scales[e].float() - 127).repeat_interleave(32, -1)).to(BF)
     return out
 
+def load_peer():
+    print("# triton", triton_moe.prepare())
+    import triton_kernels
+    return triton_kernels
+
 def gpt_oss():
-    peer = guarded("triton_kernels", lambda: print("# triton", triton_moe.prepare()) or __import__("triton_kernels"))
+    peer = guarded("triton_kernels", load_peer)
     say("MXFP4 layer", "tokens", "kiln ms", "TFLOPS", "share of bandwidth of packed weights used", "kiln bf16 ms", "bf16/mxfp4",
         "triton_kernels ms", "triton/kiln", "error to bf16", "triton's")
     D = F = size_of(2880)

@@ -7,21 +7,12 @@ import numpy as np
 
 import kiln
 from kiln import ops
+from test_device import SOURCE
 
 if importlib.util.find_spec("cupy"):
     import cupy
 else:
     cupy = None
-SOURCE = """
-kernel scale(in f32 X[N], out f32 Y[N], f32 a)
-{
-    grid (n : ceildiv(N, 256));
-    fragment f32 x[256] = X[n*256 +: 256];
-    forall (i : 256) x[i] *= a;
-    Y[n*256 +: 256] = x;
-}
-operator twice(in f32 X[N], out f32 Y[N], f32 a) { temp f32 Z[N]; scale(X, Z, a); scale(Z, Y, a); }
-"""
 
 
 @unittest.skipUnless(cupy, "CuPy is not here")

@@ -7,7 +7,7 @@
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/explain/choose_occupancy.h"
+#include "lower/gpu/decide/memory/choose_occupancy.h"
 #include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/explain/find_notes.h"
 #include "lower/gpu/decide/explain/trace.h"

@@ -141,8 +141,7 @@ DEVICE void load_codes(uint32_t *w, const uint8_t *p, int64_t at, bool rows, int
 }
 
 // To global memory, in one access: a plain store of 16 bytes whose parts were computed may reach the machine as a store of
-// each, which writes a part of each sector. Smaller ones share the arithmetic of
-// their addresses, and nearly all stay whole.
+// each, which writes a part of each sector. Smaller ones share the arithmetic of their addresses, and nearly all stay whole.
 template <class T> DEVICE void store_piece_global(T *p, T piece) { *p = piece; }
 DEVICE void store_piece_global(uint4 *p, uint4 piece)
 {

@@ -6,8 +6,8 @@
 #include "lower/gpu/facts/lowering.h"
 
 int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
-int shifting_warps(const Lowering *lo,
-                   const Ring *ring); // that arrive each for its own rows, where no boxes can be used; 0: they do not
+// Warps that arrive each for its own rows, where no boxes can be used; 0: they do not.
+int shifting_warps(const Lowering *lo, const Ring *ring);
 int ring_empty_count(const Lowering *lo, const Ring *ring);
 bool readers_fence(const TileInfo *tile); // of what threads stored, not its writers
 bool only_gathers(const Lowering *lo);    // the producer group computes nothing but which rows

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // choose_occupancy.h - how many CTAs a multiprocessor should hold of a kernel, from its schedule for one.
-#ifndef KILN_LOWER_GPU_DECIDE_EXPLAIN_CHOOSE_OCCUPANCY_H
-#define KILN_LOWER_GPU_DECIDE_EXPLAIN_CHOOSE_OCCUPANCY_H
+#ifndef KILN_LOWER_GPU_DECIDE_MEMORY_CHOOSE_OCCUPANCY_H
+#define KILN_LOWER_GPU_DECIDE_MEMORY_CHOOSE_OCCUPANCY_H
 
 #include "lower/gpu/facts/lowering.h"
 

@@ -13,7 +13,7 @@
 // Kernels with products of tiles keep one: their sources size accumulators and rings for it.
 //
 // before: the schedule for one CTA is complete, and its actions have their work        after: nothing but the reason is noted
-#include "lower/gpu/decide/explain/choose_occupancy.h"
+#include "lower/gpu/decide/memory/choose_occupancy.h"
 #include "lower/gpu/cost/cost.h"
 #include "lower/gpu/decide/memory/memory.h"
 #include "lower/gpu/decide/memory/register_limits.h"
