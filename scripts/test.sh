@@ -385,7 +385,7 @@ run_lane 2 &                                               # in a process of its
 wait
 [ -n "$quick" ] && echo "day $day (DAY=$day repeats it); every case, natively and for Hopper:" $whole "(few of the others); emulated:" $emulated \
     "with other orders of threads:" $pipelined "as generic code:" $emulated_80 \
-    "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of the others), as generic code:" $language_80 \
+    "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of" $brief_90 "), as generic code:" $language_80 \
     "(none of the others); few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable \
     "left to other days:" "$rests" "python's $PYTHON_WITHOUT" "with ASan:" "$rests_asan" "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"

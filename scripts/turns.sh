@@ -8,7 +8,7 @@
 #     kernels, natively         of a fifth of the files every case; of the others few, in which every value of every parameter occurs, but
 #                               for those that are taken with checks
 #     compiled for Hopper       the same fifth, every case; of a third of the others few; of the language every case of a third of the files,
-#                               few of the others
+#                               few of another third
 #     compiled as generic CUDA  few of the same fifth; every case of a third of the language's files
 #     on the emulated device    few of a third of the kernels, of half of the pipelined ones with other orders of threads, of a third of the
 #                               generic ones; half of the operators' tests
@@ -75,7 +75,7 @@ take_turns() {
     of_portable=$(echo "$others" | every 4 $((quarter + 2)))
     language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
     language_90=$(echo "$language" | every 3 $third)
-    brief_90=$(echo "$language" | others_than 3 $third)
+    brief_90=$(echo "$language" | every 3 $((third + 1)))
     language_80=$(echo "$language" | every 3 $third)
 
     today=$(group_of_day "$1" | either)
