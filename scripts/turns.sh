@@ -32,10 +32,10 @@ others_than() { awk -v of="$1" -v at="$2" 'NR % of != at % of'; }
 either() { tr '\n' '|' | sed 's/|$//'; }
 
 groups='emulated_language_conversions_test gpu_instructions prelude_every_isa
-emulated_language_check arm
-emulated_language_run_0 example_train_gdn gpu_emulator_faults
+emulated_language_check arm language_run_gpu_files_0
+emulated_language_run_0 gpu_emulator_faults
 emulated_language_run_1 language_conversions_test
-language_run_gpu_files docs_calls'
+language_run_gpu_files_1 example_train_gdn docs_calls'
 group_of_day() { echo "$groups" | every 5 "$1" | tr ' ' '\n'; }
 
 # Kernels that the emulated device runs with other orders of threads, and those that it runs as generic CUDA.
@@ -81,7 +81,7 @@ take_turns() {
     today=$(group_of_day "$1" | either)
     of_group=$(echo "$groups" | tr ' ' '\n' | grep -vxE "$today")
     form=$(printf '%s\n' check avx2 portable | every 3 $third)
-    of_language=$(echo "$2" | grep '^language_run_.*[01]$' | grep -vxE "language_run_($half|${form}_$((1 - half)))")
+    of_language=$(echo "$2" | grep -E '^language_run(_check|_avx2|_portable)?_[01]$' | grep -vxE "language_run_($half|${form}_$((1 - half)))")
     of_emulated=$(echo "$2" | grep '^emulated_ops_' | others_than 2 $half)
     # On the CPU, of the operators' families that build many kernels: those that the emulated device does not take today.
     large='attention|attention_prefill|attention_sink|decode|deepseek|gated|gdn_backward|gemm|kda|mla_contiguous|mla_sparse|moe|nn|nsa'
