@@ -32,10 +32,10 @@ others_than() { awk -v of="$1" -v at="$2" 'NR % of != at % of'; }
 either() { tr '\n' '|' | sed 's/|$//'; }
 
 groups='emulated_language_conversions_test gpu_instructions prelude_every_isa
-emulated_language_check arm language_run_gpu_files_0
+emulated_language_check arm example_train_gdn language_run_gpu_files_0
 emulated_language_run_0 gpu_emulator_faults
 emulated_language_run_1 language_conversions_test
-language_run_gpu_files_1 example_train_gdn docs_calls'
+language_run_gpu_files_1 docs_calls'
 group_of_day() { echo "$groups" | every 5 "$1" | tr ' ' '\n'; }
 
 # Kernels that the emulated device runs with other orders of threads, and those that it runs as generic CUDA.
