@@ -184,8 +184,8 @@ static Lowering *decide_schedule(const Lowering *like)
 }
 
 // Anew where a schedule for one CTA says that a multiprocessor should hold more of them: from the kernel as it was before,
-// because analyses change it. Should that be refused, which nothing that is counted for more CTAs leads to, the schedule for
-// one stands, and with it the kernel as that one's analyses have changed it.
+// because analyses change it. choose_occupancy has counted what they need, so none is known to be refused; where one is, the
+// schedule for one stands, and with it the kernel as its analyses have changed it.
 static Lowering *decide_kernel(const Lowering *like)
 {
     TileKernel *const kernel = like->kernel;
