@@ -320,26 +320,24 @@ kiln_status kiln_cross_entropy(kiln_ops *ops, kiln_stream *stream, const kiln_cr
     Call call;
     kiln_status status = call_begin(&call, "kiln_cross_entropy", ops, a, FORM(kiln_cross_entropy_args));
     if (call_again(&call, stream, &status)) return status;
-    // clang-format off
-    const Want wants[] = {
-        { IN,           "logits",  a->logits,  TYPES_FLOAT,   "X[M][V]" },
-        { OUT_OPTIONAL, "dlogits", a->dlogits, 0,             "DX[M][V]" },
-        { IN,           "labels",  a->labels,  1 << KILN_I32, "LABEL[M]" },
-        { IN_OPTIONAL,  "dloss",   a->dloss,   1 << KILN_F32, "[M]" },
-        { OUT,          "loss",    a->loss,    1 << KILN_F32, "[M]" },
-        { OUT,          "lse",     a->lse,     1 << KILN_F32, "[M]" },
-    };
-    // clang-format on
-    status = check_all(&call, wants, COUNT(wants));
+    const Want logits = { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
+               dlogits = { OUT, "dlogits", a->dlogits, 0, "DX[M][V]" },
+               labels = { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
+               dloss = { IN_OPTIONAL, "dloss", a->dloss, 1 << KILN_F32, "[M]" },
+               loss = { OUT, "loss", a->loss, 1 << KILN_F32, "[M]" },
+               lse = { OUT, "lse", a->lse, 1 << KILN_F32, "[M]" };
+    const Want alone[] = { logits, labels, loss, lse }, both[] = { logits, dlogits, labels, dloss, loss, lse };
+    status = a->dlogits ? check_all(&call, both, COUNT(both)) : check_all(&call, alone, COUNT(alone));
     if (!status) status = check_least(&call, "V", "logits");
     if (!status && a->dloss && !a->dlogits)
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'dlogits' is null, but 'dloss' is not");
-    const char *const type = status ? NULL : kiln_type_name(a->logits->type);
-    if (!status && a->dlogits && is_long_softmax(&call, call_extent(&call, "V"), a->logits->type))
-        status = call_kernel(&call, "norm/softmax.tile", "softmax_long", "T=%s%s", type, LACKS(a->dloss, "DLOSS"));
-    else if (!status)
-        status = call_kernel(&call, "nn/cross_entropy.tile", "cross_entropy", "T=%s%s%s", type,
-                             LACKS(a->dloss, "DLOSS"), LACKS(a->dlogits, "DX"));
+    if (status) return status;
+    const bool is_long = a->dlogits && is_long_softmax(&call, call_extent(&call, "V"), a->logits->type);
+    status = call_kernel(&call, is_long ? "norm/softmax.tile" : "nn/cross_entropy.tile",
+                         is_long      ? "softmax_long"
+                         : a->dlogits ? "cross_entropy_gradient"
+                                      : "cross_entropy",
+                         "T=%s%s", kiln_type_name(a->logits->type), !a->dlogits ? "" : LACKS(a->dloss, "DLOSS"));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
