@@ -301,8 +301,9 @@ static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
     return check_rows(call, call->tensors[0]->shape[0]);
 }
 
-static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
+static kiln_status prepare_grouped(Call *call, const void *args)
 {
+    const kiln_grouped_gemm_args *const a = args;
     kiln_status status = check_grouped(call, a);
     if (status) return status;
     const int64_t all = call->tensors[0]->shape[0], experts = call_extent(call, "E");
@@ -330,26 +331,24 @@ static kiln_status look_at_offsets(const Call *call, kiln_stream *stream, int i,
     return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
+static kiln_status look_grouped(Call *call, kiln_stream *stream, const void *args)
+{
+    return look_at_offsets(call, stream, places_of(args).offsets, call->tensors[0]->shape[0]);
+}
+
+static const CallPair grouped_gemm = { .name = "kiln_grouped_gemm",
+                                       .size_name = "kiln_grouped_gemm_workspace_size",
+                                       .prepare = prepare_grouped,
+                                       .look = look_grouped };
+
 kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_gemm_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_grouped_gemm_workspace_size", ops, a, FORM(kiln_grouped_gemm_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_grouped(&call, a);
-    if (!status) status = look_at_offsets(&call, NULL, places_of(a).offsets, 0);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&grouped_gemm, ops, a, FORM(kiln_grouped_gemm_args), bytes);
 }
 
 kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_gemm", ops, a, FORM(kiln_grouped_gemm_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_grouped(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look_at_offsets(&call, stream, places_of(a).offsets, call.tensors[0]->shape[0]);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&grouped_gemm, ops, stream, a, FORM(kiln_grouped_gemm_args));
 }
 
 // ---- MXFP4
@@ -399,8 +398,9 @@ static int rows_of_mxfp4_tile(const Call *call, int64_t rows, int64_t experts)
 
 enum { MXFP4_CODES = 1, MXFP4_SCALES, MXFP4_OFFSETS };
 
-static kiln_status prepare_mxfp4(Call *call, const kiln_grouped_mxfp4_args *a)
+static kiln_status prepare_mxfp4(Call *call, const void *args)
 {
+    const kiln_grouped_mxfp4_args *const a = args;
     const int64_t k = a->a && a->a->rank == 2 ? a->a->shape[1] : 0;
     const unsigned results = 1u << KILN_BF16 | 1u << KILN_F32;
     bind_mxfp4(call, a->codes, k, "a", "codes", "scales");
@@ -426,26 +426,24 @@ static kiln_status prepare_mxfp4(Call *call, const kiln_grouped_mxfp4_args *a)
                        LACKS(a->tokens, "ROW"), LACKS(a->bias, "BIAS"), LACKS(a->row_weights, "WEIGHT"));
 }
 
+static kiln_status look_mxfp4(Call *call, kiln_stream *stream, const void *args)
+{
+    return look_at_offsets(call, stream, MXFP4_OFFSETS, call_extent(call, "R"));
+}
+
+static const CallPair grouped_mxfp4 = { .name = "kiln_grouped_mxfp4",
+                                        .size_name = "kiln_grouped_mxfp4_workspace_size",
+                                        .prepare = prepare_mxfp4,
+                                        .look = look_mxfp4 };
+
 kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln_grouped_mxfp4_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_grouped_mxfp4_workspace_size", ops, a, FORM(kiln_grouped_mxfp4_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_mxfp4(&call, a);
-    if (!status) status = look_at_offsets(&call, NULL, MXFP4_OFFSETS, 0);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&grouped_mxfp4, ops, a, FORM(kiln_grouped_mxfp4_args), bytes);
 }
 
 kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_mxfp4_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_mxfp4", ops, a, FORM(kiln_grouped_mxfp4_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_mxfp4(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look_at_offsets(&call, stream, MXFP4_OFFSETS, call_extent(&call, "R"));
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&grouped_mxfp4, ops, stream, a, FORM(kiln_grouped_mxfp4_args));
 }
 
 // ---- gradients

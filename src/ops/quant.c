@@ -477,27 +477,25 @@ static kiln_status choose(Call *call, const Format *f, const kiln_quantised_gemm
     return f->scaling == BY_GROUPS ? choose_groups(call, f, g) : choose_bytes(call, f, g);
 }
 
+static kiln_status prepare(Call *call, const void *args)
+{
+    const Format *f;
+    const kiln_status status = check(call, args, &f);
+    return status ? status : choose(call, f, args);
+}
+
+static const CallPair quantised_gemm = { .name = "kiln_quantised_gemm",
+                                         .size_name = "kiln_quantised_gemm_workspace_size",
+                                         .prepare = prepare };
+
 kiln_status kiln_quantised_gemm_workspace_size(kiln_ops *ops, const kiln_quantised_gemm_args *args, size_t *bytes)
 {
-    Call call;
-    const Format *f;
-    kiln_status status = call_begin_sizing(&call, "kiln_quantised_gemm_workspace_size", ops, args,
-                                           FORM(kiln_quantised_gemm_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = check(&call, args, &f);
-    if (!status) status = choose(&call, f, args);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&quantised_gemm, ops, args, FORM(kiln_quantised_gemm_args), bytes);
 }
 
 kiln_status kiln_quantised_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_quantised_gemm_args *args)
 {
-    Call call;
-    const Format *f;
-    kiln_status status = call_begin(&call, "kiln_quantised_gemm", ops, args, FORM(kiln_quantised_gemm_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = check(&call, args, &f);
-    if (!status) status = choose(&call, f, args);
-    return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
+    return pair_run(&quantised_gemm, ops, stream, args, FORM(kiln_quantised_gemm_args));
 }
 
 // ---- packing
