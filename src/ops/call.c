@@ -194,7 +194,10 @@ const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int ra
 // ---- one tensor
 
 static bool is_written(const Want *want) { return want->role == OUT || want->role == OUT_OPTIONAL; }
-static bool is_optional(const Want *want) { return want->role == IN_OPTIONAL || want->role == OUT_OPTIONAL; }
+static bool is_optional(const Want *want)
+{
+    return want->role == IN_OPTIONAL || want->role == IN_ANYWHERE_OPTIONAL || want->role == OUT_OPTIONAL;
+}
 
 static kiln_status check_type(const Call *call, const Want *want, const Want *first)
 {
@@ -215,6 +218,12 @@ static kiln_status check_type(const Call *call, const Want *want, const Want *fi
 
 // Indices, tables, lengths, offsets and slots.
 static bool takes_any_strides(const Want *want) { return want->types == 1u << KILN_I32 && *want->shape != '['; }
+
+// Rows that hardware need not be able to copy.
+static bool begins_anywhere(const Call *call, const Want *want)
+{
+    return (want->role == IN_ANYWHERE || want->role == IN_ANYWHERE_OPTIONAL) && !ops_on_cpu(call->ops);
+}
 
 // By any strides, as long as what is written does not overlap.
 static kiln_status check_elements(const Call *call, const Want *want)
@@ -244,6 +253,7 @@ static kiln_status check_rows(const Call *call, const Want *want)
         return call_fail(call, KILN_BAD_SHAPE, "the last dimension of '%s' must be contiguous: it has stride %" PRId64,
                          want->name, stride);
     case ROWS_UNALIGNED:
+        if (begins_anywhere(call, want)) return check_elements(call, want);
         return call_fail(call, KILN_BAD_ALIGNMENT,
                          "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
                          " bytes, expected a positive multiple of 16",
@@ -284,14 +294,15 @@ static kiln_status check_shape(Call *call, const Want *want)
 
 static int alignment_of(const Call *call, const Want *want)
 {
+    if (begins_anywhere(call, want)) return kiln_type_bits(want->tensor->type) / 8;
     return want->tensor->type == KILN_I32 && (takes_any_strides(want) || ops_on_cpu(call->ops)) ? 4 : ALIGNMENT;
 }
 
 // Where a kernel for tensors that are aligned does not take it.
 static bool is_misaligned(const Call *call, const Want *want)
 {
-    return want->tensor && takes_any_strides(want) && !ops_on_cpu(call->ops) &&
-           (uintptr_t)want->tensor->data % ALIGNMENT != 0;
+    const bool is_taken = begins_anywhere(call, want) || (takes_any_strides(want) && !ops_on_cpu(call->ops));
+    return want->tensor && is_taken && (uintptr_t)want->tensor->data % ALIGNMENT != 0;
 }
 
 static bool is_at_home(const Call *call, const kiln_tensor *t)

@@ -69,7 +69,14 @@ enum {
 };
 
 // What one tensor must be.
-typedef enum { IN, IN_OPTIONAL, OUT, OUT_OPTIONAL } Role;
+typedef enum {
+    IN,
+    IN_OPTIONAL,
+    IN_ANYWHERE, // on a GPU its rows, which are contiguous, may begin at any elements: they are copied first
+    IN_ANYWHERE_OPTIONAL,
+    OUT,
+    OUT_OPTIONAL
+} Role;
 typedef struct Want {
     Role role;
     const char *name; // of the field

@@ -79,16 +79,16 @@ static kiln_status check(Call *call, const kiln_gemm_args *g)
     const unsigned of_up = g->b && of_b && has_type(g->b, TYPES_FP8) ? 1u << g->b->type : of_b;
     // clang-format off
     const Want wants[] = {
-        { IN,          "a",        a,       TYPES_GEMM, g->transpose_a ? "A[Z][K][M]" : "A[Z][M][K]" },
-        { IN,          "b",        b,       of_b,       g->transpose_b ? "B[Z][N][K]" : "B[Z][K][N]" },
-        { IN_OPTIONAL, "up",       up,      of_up,      g->transpose_b ? "UP[Z][N][K]" : "UP[Z][K][N]" },
-        { OUT,         "c",        c,       results,    "C[Z][M][N]" },
-        { IN_OPTIONAL, "a_scales", sa,      1 << KILN_F32, "[Z][M]" },
-        { IN_OPTIONAL, "b_scales", sb,      1 << KILN_F32, "[Z][N]" },
-        { IN_OPTIONAL, "up_scales", su,     1 << KILN_F32, "[Z][N]" },
-        { IN_OPTIONAL, "bias",     g->bias, same,       "[N]" },
-        { IN_OPTIONAL, "up_bias",  g->up_bias, same,    "[N]" },
-        { IN_OPTIONAL, "residual", r,       same,       "RES[Z][M][N]" },
+        { IN_ANYWHERE,          "a",         a,       TYPES_GEMM, g->transpose_a ? "A[Z][K][M]" : "A[Z][M][K]" },
+        { IN_ANYWHERE,          "b",         b,       of_b,       g->transpose_b ? "B[Z][N][K]" : "B[Z][K][N]" },
+        { IN_ANYWHERE_OPTIONAL, "up",        up,      of_up,      g->transpose_b ? "UP[Z][N][K]" : "UP[Z][K][N]" },
+        { OUT,                  "c",         c,       results,    "C[Z][M][N]" },
+        { IN_OPTIONAL,          "a_scales",  sa,      1 << KILN_F32, "[Z][M]" },
+        { IN_OPTIONAL,          "b_scales",  sb,      1 << KILN_F32, "[Z][N]" },
+        { IN_OPTIONAL,          "up_scales", su,      1 << KILN_F32, "[Z][N]" },
+        { IN_OPTIONAL,          "bias",      g->bias, same,       "[N]" },
+        { IN_OPTIONAL,          "up_bias",   g->up_bias, same,    "[N]" },
+        { IN_OPTIONAL,          "residual",  r,       same,       "RES[Z][M][N]" },
     };
     // clang-format on
     const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
@@ -126,10 +126,14 @@ static kiln_status choose_row(Call *call, const kiln_gemm_args *g)
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
 {
     const bool on_cpu = ops_on_cpu(call->ops), a_begins_anywhere = !on_cpu && is_misaligned(call, 0);
+    const bool b_begins_anywhere = !on_cpu && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
+    const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
+    const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
+    const int64_t k = call_extent(call, "K"), vector = VECTOR_BITS / kiln_type_bits(g->a->type);
     const GemmShape shape = { .batch = call_extent(call, "Z"),
                               .m = call_extent(call, "M"),
                               .n = call_extent(call, "N"),
-                              .k = call_extent(call, "K"),
+                              .k = pad_a || pad_b ? (k + vector - 1) / vector * vector : k,
                               .type = g->a->type,
                               .precision = g->precision,
                               .paired = g->up,
@@ -138,9 +142,6 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
                               .no_twins = a_begins_anywhere || is_misaligned(call, 1) || g->transpose_a ||
                                           !g->transpose_b || g->up || kiln_type_bits(g->a->type) > 16 };
     const GemmChoice choice = gemm_choose(&shape);
-    const bool b_begins_anywhere = !on_cpu && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
-    const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
-    const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
     const kiln_status status = call_kernel(
         call, "gemm/any.tile", "gemm",
         "T=%s, U=%s, TC=%s, TA=%s, TB=%s, PREC=%d, ACT=%d, BM=%d, BN=%d, BK=%d, STAGES=%d, EVEN=%s, TURN=%s, PA=%s, PB=%s, "

@@ -17,9 +17,11 @@ void simplify(TileKernel *kernel);        // drop what is never reached, read or
 void join_indices(TileKernel *kernel);    // two indices that only occur as one number become that number
 void open_views(TileKernel *kernel);      // a view that leaves out dimensions becomes what it is a view of
 void whole_slices(TileKernel *kernel);    // a slice as wide as its tile begins at 0
+void lift_branches(TileKernel *kernel);   // a branch that is the same for all iterations of a forall stands around it
 void make_copies(TileKernel *kernel);     // a forall that copies element by element becomes a copy
 void forward_copies(TileKernel *kernel);  // what reads a copy of a tile reads the tile
 void sink_tiles(TileKernel *kernel);      // a tile that only a loop's body uses is one of the body
+void halve_steps(TileKernel *kernel);     // GPUs: a product's step that is too large for shared memory becomes two
 void split_groups(TileKernel *kernel);    // GPUs: a forall over fragments of different groups becomes one for each
 void index_constants(TileKernel *kernel); // GPUs: a constant that subscripts a fragment becomes an index
 void cover_fragments(TileKernel *kernel); // GPUs: a forall over part of a fragment, not from its start, runs over all of it

@@ -12,6 +12,7 @@
 // clang-format off
 static const Pass cpu_passes[] = {
     { "simplify",        simplify },
+    { "lift-branches",   lift_branches },
     { "join-indices",    join_indices },
     { "open-views",      open_views },
     { "whole-slices",    whole_slices },
@@ -32,6 +33,7 @@ static const Pass sequential_passes[] = {
 
 static const Pass cuda_passes[] = {
     { "simplify",        simplify },
+    { "lift-branches",   lift_branches },
     { "scalar-loops",    scalar_loops },
     { "forward-indices", forward_indices },
     { "join-indices",    join_indices },
@@ -40,6 +42,7 @@ static const Pass cuda_passes[] = {
     { "make-copies",     make_copies },
     { "forward-copies",  forward_copies },
     { "sink-tiles",      sink_tiles },
+    { "halve-steps",     halve_steps },
     { "split-groups",    split_groups },
     { "index-constants", index_constants },
     { "cover-fragments", cover_fragments },

@@ -231,6 +231,27 @@ static void rows_may_lie_apart(void **state)
     check_apart(0);
 }
 
+// Rows of a, b and up begin at odd elements.
+static void check_shifted(const Case *c, bool a_does, bool b_does)
+{
+    Tensors t = tensors_of(c);
+    Array *const a = t.a, *const b = t.b, *const up = t.up;
+    if (a_does) t.a = array_shifted(a);
+    if (b_does) t.b = array_shifted(b), t.up = up ? array_shifted(up) : NULL;
+    run(args_of(c, &t));
+    t.a = a, t.b = b, t.up = up;
+    compare(c, &t);
+}
+
+static void rows_may_begin_anywhere(void **state)
+{
+    if (on_cpu()) skip_because("on a CPU rows begin at multiples of 16 bytes");
+    const Case plain = { .type = KILN_BF16, .result = KILN_BF16, .m = 40, .n = 48, .k = 64, .transpose_b = true };
+    const Case pair = { .type = KILN_E4M3, .result = KILN_BF16, .batch = 2, .m = 17, .n = 24, .k = 96, .pair = true };
+    check_shifted(&plain, true, true);
+    check_shifted(&pair, false, true);
+}
+
 static void what_is_refused(void **state)
 {
     const Case c = { .type = KILN_BF16, .result = KILN_BF16, .m = 16, .n = 64, .k = 32, .transpose_b = true };
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test_teardown(long_contractions, free_arrays),
         cmocka_unit_test_teardown(empty_products, free_arrays),
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
+        cmocka_unit_test_teardown(rows_may_begin_anywhere, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),
         cmocka_unit_test_teardown(tiles_fit_the_shape, free_arrays),
         cmocka_unit_test_teardown(measured_shapes_are_found, free_arrays),

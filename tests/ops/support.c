@@ -133,6 +133,16 @@ static int64_t place(const Array *b, int64_t i)
 
 static size_t element_bytes(const Array *b) { return (size_t)kiln_type_bits(b->tensor.type) / 8; }
 
+// Into a part of its shape, and to the device.
+static Array *filled_as(Array *a, const Array *b)
+{
+    for (int64_t i = 0; i < count(b); i++)
+        memcpy(a->host + (size_t)place(a, i) * element_bytes(a), b->host + (size_t)i * element_bytes(b),
+               element_bytes(a));
+    array_send(a);
+    return a;
+}
+
 Array *array_spread(const Array *b, bool swapped)
 {
     const int rank = b->tensor.rank, last = rank - 1;
@@ -143,12 +153,15 @@ Array *array_spread(const Array *b, bool swapped)
     for (int d = 0; d < rank; d++) shape[d] = d < last ? t.shape[d] + 2 : (t.shape[d] + 3 * unit - 1) / unit * unit;
     Array *a = array_new(t.type, rank, shape);
     for (int d = 0; d < rank; d++) a = array_part(a, d, d == last ? unit : 1, t.shape[d]);
-    if (swapped) a = array_swapped(a, 1, 2);
-    for (int64_t i = 0; i < count(b); i++)
-        memcpy(a->host + (size_t)place(a, i) * element_bytes(a), b->host + (size_t)i * element_bytes(b),
-               element_bytes(a));
-    array_send(a);
-    return a;
+    return filled_as(swapped ? array_swapped(a, 1, 2) : a, b);
+}
+
+Array *array_shifted(const Array *b)
+{
+    const int rank = b->tensor.rank, last = rank - 1;
+    int64_t shape[KILN_MAX_RANK];
+    for (int d = 0; d < rank; d++) shape[d] = b->tensor.shape[d] + (d == last ? 3 - b->tensor.shape[d] % 2 : 0);
+    return filled_as(array_part(array_new(b->tensor.type, rank, shape), last, 1, b->tensor.shape[last]), b);
 }
 
 size_t decoding_bytes(const kiln_mla_plan *plan)

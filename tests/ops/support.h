@@ -73,6 +73,8 @@ Array *array_part(Array *b, int dim, int64_t first, int64_t extent);
 Array *array_swapped(Array *b, int x, int y);
 // A copy whose rows lie apart in a larger array of 0xFF; with `swapped` dimensions 1 and 2 stand the other way round.
 Array *array_spread(const Array *b, bool swapped);
+// The same numbers as a part of a larger array whose rows have an odd number of elements, and begin at its second one.
+Array *array_shifted(const Array *b);
 // The numbers of an i32 array at a place that is aligned to 4 bytes alone, rows 3 numbers apart; as the array's mirror has them.
 kiln_tensor moved_away(const Array *a);
 void array_erase(Array *b);           // 0xFF in the mirror

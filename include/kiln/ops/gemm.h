@@ -23,8 +23,9 @@
  * pair, nothing is copied first, and tiles are not divided along K. The kernel is kernels/gemm/sparse_any.tile.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a, b, c and residual may
- * lie apart. On a GPU, rows of a and b that do not begin at multiples of 16 bytes are copied into the workspace first, those of
- * b only where M is 64 or more: below, reading them element by element costs less than the copy. The kernel is
+ * lie apart. On a GPU, rows of a, b and up may begin at any elements: their strides are any, their data is aligned as its type.
+ * Those that do not begin at multiples of 16 bytes are copied into the workspace first; its size is asked for with the tensors'
+ * data in place, since it depends on that. The kernel is
  * kernels/gemm/any.tile. Weights of 4 bits and blocks of scales: kiln/ops/quant.h.
  */
 #ifndef KILN_OPS_GEMM_H

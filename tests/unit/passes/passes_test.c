@@ -36,7 +36,9 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "index_constants", index_constants, false },
                               { "split_groups", split_groups, false },
                               { "join_indices", join_indices, false },
-                              { "whole_slices", whole_slices, false } };
+                              { "whole_slices", whole_slices, false },
+                              { "lift_branches", lift_branches, false },
+                              { "halve_steps", halve_steps, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {

@@ -1,64 +1,75 @@
 // SPDX-License-Identifier: MIT
-// shifted.cuh - rows that begin at any element, by the words that they lie in (sm_90).
+// shifted.cuh - rows that begin at any element, by the pieces of 16 bytes that they lie in (sm_90).
 //
-// A word of the tile is made of two words of memory. Lanes have those that lie side by side, so that a warp reads and stores
-// 128 bytes at a time. Only words are read that lie in the row, or that the row begins in, which the allocation holds as well,
-// since tensors begin at 16 bytes; where a row ends within a word, its elements.
-template <int ROWS, int COLUMNS, int HELD, class T> struct Shifted {
+// cp.async brings the pieces that a row of the tile lies in, but for the last, to where the row will be; a lane holds the last,
+// the row's tail. Each warp then shifts its own rows in place. Only pieces are read that have an element of the row, or that the
+// row begins in, which the allocation holds as well, since tensors begin at 16 bytes; where a row ends within a piece, its bytes.
+template <int ROWS, int COLUMNS, int EACH, int SHARES, int PANEL, class T> struct Shifted {
     enum {
-        SIZE = sizeof(T), WORDS = COLUMNS * SIZE / 4, LANES = WORDS < 32 ? WORDS : 32, AT_ONCE = 32 / LANES, PARTS = WORDS / LANES,
-        ROUND = 4 * AT_ONCE, ROUNDS = ROWS / ROUND, BATCHES = ROUNDS / HELD, SWIZZLE = LANES * 4, ROUND_BYTES = ROUND * SWIZZLE
+        SIZE = sizeof(T), BYTES = COLUMNS * SIZE, PIECES = BYTES / 16, WIDTH = BYTES < 128 ? BYTES : 128, PANEL_BYTES = PANEL,
+        OF_WARP = EACH, ALL = ROWS, AT_ONCE = 32 / PIECES, ROUNDS = OF_WARP / AT_ONCE,       // rows; those of a copy by all lanes
+        LANES = SHARES, BLOCK = 32 / SHARES, BLOCKS = OF_WARP / BLOCK, OWN = PIECES / SHARES // of a row; rows of a shift by all
     };
     typedef T Element;
 };
-// A step's rows: where the first begins, elements from one to the next, how many are inside, and elements of each, one word
+// A piece of a row in the tile.
+template <class Shape> DEVICE uint32_t shifted_at(uint32_t tile, int32_t row, int32_t piece)
+{
+    const int32_t byte = piece * 16;
+    const uint32_t mixed = (uint32_t)(row * Shape::WIDTH) >> 3 & (Shape::WIDTH - 16);
+    return tile + byte / 128 * Shape::PANEL_BYTES + row * Shape::WIDTH + ((uint32_t)(byte % Shape::WIDTH) ^ mixed);
+}
+// The last warp may have fewer rows.
+template <class Shape> DEVICE bool is_row(int32_t row) { return Shape::ALL == 4 * Shape::OF_WARP || row < Shape::ALL; }
+// A step's rows: where the first begins, elements from one to the next, how many are inside, and elements of each, 16 bytes
 // more than a row of the tile has at most.
 template <class T> struct ShiftedRows { const T *from; int64_t pitch; int32_t rows, columns; };
-template <class Shape> DEVICE bool is_whole(const ShiftedRows<typename Shape::Element> &rows, int32_t all)
+template <class Shape> DEVICE bool is_whole(const ShiftedRows<typename Shape::Element> &rows)
 {
-    return rows.rows == all && rows.columns * Shape::SIZE >= Shape::WORDS * 4 + 4;
+    return rows.rows == Shape::ALL && rows.columns * Shape::SIZE >= Shape::BYTES + 16;
 }
-// Of a lane: its word of the first of its rows. All its rows begin at the same byte of a word, being ROUND rows apart.
-struct ShiftedLine {
-    const char *at;
-    int64_t step;
-    int32_t rows, bytes;  // inside: from the lane's first row on; of a row, from the lane's word on
-    uint32_t skip, after; // bytes of the word before the row; to the word that has the rest
-};
-template <class Shape>
-DEVICE ShiftedLine shifted_line(const ShiftedRows<typename Shape::Element> &rows, int32_t warp, int32_t lane)
+DEVICE const char *piece_of(const char *p) { return (const char *)((uint64_t)p & ~(uint64_t)15); }
+DEVICE int32_t skip_of(const char *p) { return (int32_t)((uint32_t)(uint64_t)p & 15u); }
+DEVICE void copy_bytes_16(uint32_t dst, const void *src, int32_t bytes)
 {
-    const int32_t row = warp * Shape::AT_ONCE + lane / Shape::LANES, word = lane % Shape::LANES * 4;
-    const char *const from = (const char *)(rows.from + row * rows.pitch);
-    ShiftedLine line;
-    line.skip = (uint32_t)(uint64_t)from & 3u;
-    line.after = line.skip ? 4u : 0u;
-    line.at = from + word - line.skip;
-    line.step = rows.pitch * (int64_t)Shape::SIZE * Shape::ROUND;
-    line.rows = rows.rows - row;
-    line.bytes = rows.columns * Shape::SIZE - word + (int32_t)line.skip;
-    return line;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
-DEVICE uint32_t join_words(uint32_t low, uint32_t high, uint32_t skip)
+DEVICE void commit_shifted(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> DEVICE void wait_shifted(void)
 {
-    return (uint32_t)(((uint64_t)high << 32 | low) >> skip * 8);
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+    __syncwarp();
 }
-// Where a lane stores. The swizzle of two rounds is that of all others.
-struct ShiftedPlace { char *even, *odd; };
-template <class Shape> DEVICE ShiftedPlace shifted_place(void *tile, int32_t warp, int32_t lane)
-{
-    const int32_t row = warp * Shape::AT_ONCE + lane / Shape::LANES, word = lane % Shape::LANES * 4;
-    return { (char *)tile + swizzle<Shape::SWIZZLE, 1>(row, word),
-             (char *)tile + swizzle<Shape::SWIZZLE, 1>(row + Shape::ROUND, word) - Shape::ROUND_BYTES };
-}
-template <class Shape, int PANEL>
-DEVICE void store_word(const ShiftedPlace &to, int32_t round, int part, uint32_t w)
-{
-    *(uint32_t *)((round % 2 ? to.odd : to.even) + round * Shape::ROUND_BYTES + part * PANEL) = w;
-}
+DEVICE int32_t bytes_of_piece(int32_t left) { return left < 0 ? 0 : left < 16 ? left : 16; }
 
-// ---- steps of which something is outside: nothing of them is loaded ahead
-
+// A step's pieces into its tile.
+template <int ROWS, int COLUMNS, int EACH, int SHARES, int PANEL, class T>
+DEVICE void fetch_shifted(const T *tile, const T *from, int32_t rows, int32_t columns, int64_t pitch, int32_t warp, int32_t lane)
+{
+    typedef Shifted<ROWS, COLUMNS, EACH, SHARES, PANEL, T> Shape;
+    const ShiftedRows<T> here = { from, pitch, rows, columns };
+    const int32_t piece = lane % Shape::PIECES, first = warp * Shape::OF_WARP + lane / Shape::PIECES;
+    const uint32_t to = shared_address(tile);
+    const char *at = (const char *)(from + first * pitch) + piece * 16;
+    const int64_t step = pitch * (int64_t)(Shape::SIZE * Shape::AT_ONCE);
+    if (is_whole<Shape>(here)) {
+#pragma unroll
+        for (int r = 0; r < Shape::ROUNDS; r++) {
+            if (is_row<Shape>(first + r * Shape::AT_ONCE))
+                copy_bytes_16(shifted_at<Shape>(to, first + r * Shape::AT_ONCE, piece), piece_of(at), 16);
+            at += step;
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int r = 0; r < Shape::ROUNDS; r++) {
+        const int32_t left = columns * Shape::SIZE + skip_of(at) - piece * 16;
+        if (is_row<Shape>(first + r * Shape::AT_ONCE))
+            copy_bytes_16(shifted_at<Shape>(to, first + r * Shape::AT_ONCE, piece), piece_of(at),
+                          first + r * Shape::AT_ONCE < rows ? bytes_of_piece(left) : 0);
+        at += step;
+    }
+}
 // The bytes of a word that are inside, the others 0.
 template <class T> DEVICE uint32_t load_inside(const char *p, int32_t bytes)
 {
@@ -69,98 +80,86 @@ template <class T> DEVICE uint32_t load_inside(const char *p, int32_t bytes)
         if (i * (int)sizeof(T) < bytes) w |= ((uint32_t)((const T *)p)[i] & ~0u >> (32 - BITS)) << (BITS * i & 31);
     return w;
 }
-template <class Shape, int PANEL> DEVICE void move_part(const ShiftedPlace &to, const ShiftedLine &line)
+// The pieces after those that the tile has. Nothing waits for them here.
+template <int ROWS, int COLUMNS, int EACH, int SHARES, int PANEL, class T>
+DEVICE void load_tails(uint32_t *held, const T *from, int32_t rows, int32_t columns, int64_t pitch, int32_t warp, int32_t lane)
 {
-    typedef typename Shape::Element T;
-    enum {
-        MOST = Shape::PARTS > 2 ? 1 : 4 / Shape::PARTS,
-        TOGETHER = Shape::ROUNDS < MOST ? Shape::ROUNDS : Shape::ROUNDS % MOST == 0 ? MOST : 1
-    };
-#pragma unroll 1
-    for (int first = 0; first < Shape::ROUNDS; first += TOGETHER) {
-        uint32_t w[TOGETHER][Shape::PARTS][2];
+    typedef Shifted<ROWS, COLUMNS, EACH, SHARES, PANEL, T> Shape;
+    const ShiftedRows<T> here = { from, pitch, rows, columns };
+    const int32_t first = warp * Shape::OF_WARP + lane % Shape::BLOCK;
+    const char *at = (const char *)(from + first * pitch) + Shape::BYTES;
+    const int64_t step = pitch * (int64_t)(Shape::SIZE * Shape::BLOCK);
+    const bool whole = is_whole<Shape>(here);
 #pragma unroll
-        for (int r = 0; r < TOGETHER; r++) {
-            const char *const at = line.at + line.step * (first + r);
-            const int32_t bytes = line.rows > (first + r) * Shape::ROUND ? line.bytes : 0;
+    for (int b = 0; b < Shape::BLOCKS; b++) {
+        uint32_t *const w = held + 4 * b;
+        if (whole && is_row<Shape>(first + b * Shape::BLOCK)) { // a row that begins a piece has none after it
+            const char *const p = piece_of(at) - (skip_of(at) ? 0 : 16);
+            asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(p));
+        } else {
+            const int32_t left = first + b * Shape::BLOCK < rows && skip_of(at) ? columns * Shape::SIZE + skip_of(at) - Shape::BYTES : 0;
+            for (int i = 0; i < 4; i++)
+                w[i] = load_inside<T>(piece_of(at) + 4 * i, left - 4 * i);
+        }
+        at += step;
+    }
+}
+template <int N> DEVICE void keep_tails(uint32_t *held, const uint32_t *coming)
+{
 #pragma unroll
-            for (int p = 0; p < Shape::PARTS; p++) {
-                w[r][p][0] = load_inside<T>(at + 128 * p, bytes - 128 * p);
-                w[r][p][1] = line.skip ? load_inside<T>(at + 128 * p + 4, bytes - 128 * p - 4) : 0u;
-            }
+    for (int i = 0; i < N; i++)
+        held[i] = coming[i];
+}
+DEVICE uint32_t join_words(uint32_t low, uint32_t high, uint32_t skip)
+{
+    return (uint32_t)(((uint64_t)high << 32 | low) >> skip * 8);
+}
+// Four words of a row from eight, `skip` bytes on.
+DEVICE uint4 shift_piece(const uint32_t *w, int32_t skip)
+{
+    uint32_t x[7], y[5];
+#pragma unroll
+    for (int i = 0; i < 7; i++)
+        x[i] = skip & 4 ? w[i + 1] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; i++)
+        y[i] = skip & 8 ? x[i + 2] : x[i];
+    const uint32_t bytes = skip & 3;
+    return { join_words(y[0], y[1], bytes), join_words(y[1], y[2], bytes), join_words(y[2], y[3], bytes), join_words(y[3], y[4], bytes) };
+}
+DEVICE void load_shared_piece(uint32_t *w, uint32_t at)
+{
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(at) : "memory");
+}
+DEVICE void store_shared_piece(uint32_t at, uint4 w)
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w) : "memory");
+}
+// A step's rows, which have come, to their places.
+template <int ROWS, int COLUMNS, int EACH, int SHARES, int PANEL, class T>
+DEVICE void shift_rows(const uint32_t *held, const T *tile, const T *from, int64_t pitch, int32_t warp, int32_t lane)
+{
+    typedef Shifted<ROWS, COLUMNS, EACH, SHARES, PANEL, T> Shape;
+    const int32_t first = warp * Shape::OF_WARP + lane % Shape::BLOCK, share = lane / Shape::BLOCK;
+    const uint32_t to = shared_address(tile);
+#pragma unroll
+    for (int b = 0; b < Shape::BLOCKS; b++) {
+        const int32_t row = first + b * Shape::BLOCK, piece = share * Shape::OWN;
+        const int32_t skip = skip_of((const char *)(from + row * pitch));
+        const bool is_own = is_row<Shape>(row);
+        uint32_t w[Shape::OWN * 4 + 4];
+#pragma unroll
+        for (int p = 0; is_own && p < Shape::OWN; p++)
+            load_shared_piece(w + 4 * p, shifted_at<Shape>(to, row, piece + p));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            w[Shape::OWN * 4 + i] = held[4 * b + i];
+        if constexpr (Shape::LANES > 1) {
+            if (is_own && share < Shape::LANES - 1) load_shared_piece(w + Shape::OWN * 4, shifted_at<Shape>(to, row, piece + Shape::OWN));
+            __syncwarp(); // others have read what is overwritten
         }
 #pragma unroll
-        for (int r = 0; r < TOGETHER; r++)
-#pragma unroll
-            for (int p = 0; p < Shape::PARTS; p++)
-                store_word<Shape, PANEL>(to, first + r, p, join_words(w[r][p][0], w[r][p][1], line.skip));
-    }
-}
-
-// ---- whole steps
-
-// Nothing waits for it here.
-DEVICE uint32_t load_word(const void *p)
-{
-    uint32_t w;
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(w) : "l"(p));
-    return w;
-}
-// Of one round. That no address is made ahead saves its registers.
-template <class Shape> DEVICE void load_round(uint32_t *held, ShiftedLine &line)
-{
-#pragma unroll
-    for (int p = 0; p < Shape::PARTS; p++) {
-        held[2 * p] = load_word(line.at + 128 * p);
-        held[2 * p + 1] = load_word(line.at + 128 * p + line.after);
-    }
-    line.at += line.step;
-    asm volatile("" : "+l"(line.at));
-}
-template <class Shape, int PANEL>
-DEVICE void store_round(const uint32_t *held, const ShiftedPlace &to, int round, uint32_t skip)
-{
-#pragma unroll
-    for (int p = 0; p < Shape::PARTS; p++)
-        store_word<Shape, PANEL>(to, round, p, join_words(held[2 * p], held[2 * p + 1], skip));
-}
-// The first HELD rounds of a step, if it is whole.
-template <int ROWS, int COLUMNS, int HELD, class T>
-DEVICE void load_shifted(uint32_t *held, const T *from, int64_t pitch, int32_t rows, int32_t columns, int32_t warp, int32_t lane)
-{
-    typedef Shifted<ROWS, COLUMNS, HELD, T> Shape;
-    const ShiftedRows<T> first = { from, pitch, rows, columns };
-    if (!is_whole<Shape>(first, ROWS)) return;
-    ShiftedLine line = shifted_line<Shape>(first, warp, lane);
-#pragma unroll
-    for (int r = 0; r < HELD; r++)
-        load_round<Shape>(held + 2 * r * Shape::PARTS, line);
-}
-// A step's rows to its tile; a register that is stored is loaded anew, at last with the next step's.
-template <int ROWS, int COLUMNS, int HELD, int PANEL, class T>
-DEVICE void move_shifted(uint32_t *held, T *tile, const T *from, int32_t rows, int32_t columns, const T *next, int32_t next_rows,
-                         int32_t next_columns, int64_t pitch, int32_t warp, int32_t lane)
-{
-    typedef Shifted<ROWS, COLUMNS, HELD, T> Shape;
-    const ShiftedPlace to = shifted_place<Shape>(tile, warp, lane);
-    const ShiftedRows<T> here = { from, pitch, rows, columns }, then = { next, pitch, next_rows, next_columns };
-    ShiftedLine line = shifted_line<Shape>(here, warp, lane);
-    if (!is_whole<Shape>(here, ROWS)) {
-        move_part<Shape, PANEL>(to, line);
-        load_shifted<ROWS, COLUMNS, HELD>(held, next, pitch, next_rows, next_columns, warp, lane);
-        return;
-    }
-    const uint32_t skip = line.skip;
-    line.at += line.step * HELD;
-#pragma unroll
-    for (int b = 0; b < Shape::BATCHES; b++) {
-        if (b + 1 == Shape::BATCHES) // where there is no next one, this one's once more
-            line = shifted_line<Shape>(is_whole<Shape>(then, ROWS) ? then : here, warp, lane);
-#pragma unroll
-        for (int r = 0; r < HELD; r++) {
-            uint32_t *const w = held + 2 * r * Shape::PARTS;
-            store_round<Shape, PANEL>(w, to, b * HELD + r, skip);
-            load_round<Shape>(w, line);
-        }
+        for (int p = 0; is_own && p < Shape::OWN; p++)
+            store_shared_piece(shifted_at<Shape>(to, row, piece + p), shift_piece(w + 4 * p, skip));
     }
 }

@@ -14,11 +14,11 @@ enum {
     REGISTERS_MAX = 240,     // that a thread is given
     HEAVY_FRAGMENTS = 160,   // words of fragments; above, the consumers get what the producer can spare
     BESIDE_FRAGMENTS = 40,   // registers of a group that holds few
+    BESIDE_WIDE = 64,        // of consumers beside a producer that shifts rows, where a thread has few
     LIGHT_REGISTERS = 72,    // of a group that has statements but no products
     PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
     LIGHT_WORDS = 128,       // of fragments of a consumer, at most, beside which
     WIDE_REGISTERS = 104, // a producer group has so many, for lines in flight; a producer that may well move elements
-    BESIDE_WIDE = 64,     // beside fragments, of consumers that leave it these
     GATHERER_REGISTERS = 56, // where cp.async moves them
     SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers or three CTAs need the rest
     BOXES_REGISTERS = 24,
@@ -148,7 +148,7 @@ static int producer_need(const Lowering *lo)
     if (lo->has_producer_group)
         return most_words(lo) <= LIGHT_WORDS && !lo->has_register_prefetch ? WIDE_REGISTERS : PRODUCER_REGISTERS;
     if (lo->may_need_elements && scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS) return SPARING_REGISTERS;
-    if (lo->may_shift_rows) return lo->shifting_registers;
+    if (lo->may_shift_rows) return SHIFTING_REGISTERS;
     if (lo->begins_anywhere) return WIDE_REGISTERS;
     if (lo->may_need_elements && lo->may_step_rows) return STEPPING_REGISTERS;
     if (lo->may_need_elements)
@@ -168,18 +168,24 @@ Shares divide_registers(const Lowering *lo)
     return (Shares){ producer, consumer_share(lo, producer) };
 }
 
-// Where the registers are not divided, each thread has as many as are compiled for.
-bool can_shift_rows(const Lowering *lo, int registers)
+// What each thread is compiled for.
+static int registers_of_thread(const Lowering *lo)
+{
+    return at_most(registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo)));
+}
+
+// Where several CTAs leave a thread fewer than the producer wants, consumers need more beside their fragments.
+bool can_shift_rows(const Lowering *lo)
 {
     const int words = scope_words(lo, lo->kernel->body);
-    const int beside = registers < SHIFTING_REGISTERS ? BESIDE_WIDE : BESIDE_FRAGMENTS;
-    return words <= HEAVY_FRAGMENTS && consumer_share(lo, registers) >= words + beside;
+    const int beside = registers_of_thread(lo) < SHIFTING_REGISTERS ? BESIDE_WIDE : BESIDE_FRAGMENTS;
+    return words <= HEAVY_FRAGMENTS && consumer_share(lo, SHIFTING_REGISTERS) >= words + beside;
 }
 
 int consumer_registers(const Lowering *lo)
 {
     const int consumer = divide_registers(lo).consumer;
-    return consumer ? consumer : at_most(registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo)));
+    return consumer ? consumer : registers_of_thread(lo);
 }
 
 // ---- between groups of consumers

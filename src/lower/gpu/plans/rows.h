@@ -79,7 +79,8 @@ typedef struct SteppedCopy {
     const SteppedRows *rows;
 } SteppedCopy;
 
-// Rows of a tile that begin at any element. A lane has `parts` words of a row in each of so many rounds; `held` rounds stay loaded.
+// Rows of a tile that begin at any element, so many of each warp but the last. `shares` lanes shift a row; each lane has so many
+// words of what comes after its rows.
 enum { SHIFTED_MAX = 4 };
 typedef struct ShiftedCopy {
     PlanForm form; // PLAN_SHIFTED_ROWS
@@ -89,12 +90,13 @@ typedef struct ShiftedCopy {
     Expr *start[MAX_RANK];
     Expr *aligned; // then it is a box
     int along;     // the tensor's dimension of rows
-    int rows, columns, parts, rounds, held;
+    int rows, columns, of_warp, shares, tail_words;
     int index; // among those of its pipeline
 } ShiftedCopy;
 typedef struct ShiftedRows {
     StepsForm form; // STEPS_OF_SHIFTED_ROWS
     const TileOp *pipeline;
+    bool ahead; // copied, and what comes after them loaded, a step before they are shifted
     int n;
     ShiftedCopy copies[SHIFTED_MAX];
 } ShiftedRows;

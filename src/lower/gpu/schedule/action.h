@@ -60,7 +60,7 @@ struct Action {
             int ring, bytes;
             int boxes;  // of a run; 0: it is one, or none
             bool walks; // im2col: from a row on those that follow in a merged index
-            int ahead;  // of rows that begin anywhere: words and those after them that a thread holds of the next step
+            bool shifts, ahead; // rows that begin anywhere; they are fetched a step before they are shifted
             const char *predicate;
         } copy; // ring: NO_RING, or the one it fills
         struct {

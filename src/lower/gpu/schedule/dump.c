@@ -222,7 +222,7 @@ static void dump_copy(const Dump *dump, const Action *action)
 {
     const TileOp *const op = action->op;
     text_print(dump->out, "%s%s", copy_names[action->copy.how], action->copy.walks ? " im2col" : "");
-    if (action->copy.ahead) text_print(dump->out, " shifted, %d words ahead", action->copy.ahead);
+    if (action->copy.shifts) text_print(dump->out, " shifted%s", action->copy.ahead ? ", fetched a step ahead" : "");
     if (op && op->kind == T_COPY) {
         text_print(dump->out, " ");
         tile_print_region(dump->out, NULL, &op->copy.dst);

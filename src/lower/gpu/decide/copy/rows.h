@@ -7,7 +7,7 @@
 //   register_prefetch.c        rows that pass through registers, which the step before has loaded
 //   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
 //   stepped_rows.c             rows that are walked by the launch's numbers, or copied by threads that step through them
-//   shifted_rows.c             rows that begin anywhere, which threads copy by the words around them
+//   shifted_rows.c             rows that begin anywhere, which threads shift where they are copied to
 //   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, print_stepped_rows.c,
 //   print_shifted_rows.c, next_step.c, lines.c
 //                              printing (print_rows.h); lines.c: where a lane stands in a row of the tensor and of the tile

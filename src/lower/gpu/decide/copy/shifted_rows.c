@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // shifted_rows.c - rows that begin at any element: the producer's threads copy them, by the words that they lie in.
 //
-// A slice may begin, or a row end, within a piece of 16 bytes; then no box can be made. Lanes load words that lie side by
-// side, each with the word after it, of which a word of the tile is shifted together. So many rounds of rows stay loaded: what
-// a step stores is loaded anew with what comes next, at last with the next step's, if that is inside the tensor as a whole.
-// Each warp arrives for its own rows. Copies whose own rows are aligned in this launch stay boxes beside them. CTAs of a
-// cluster copy the rows each for itself.
+// A slice may begin, or a row end, within a piece of 16 bytes; then no box can be made. cp.async brings the pieces that a row
+// lies in to where the row will be in its slot, a step ahead where there are slots for it, and the piece after them, which the
+// slot has no room for, is loaded by the lane that shifts the row there by 16 bytes at a time. Each warp copies, shifts and
+// arrives for its own rows, so that warps wait for their own copies alone. Copies whose own rows are aligned in this launch stay
+// boxes beside them. CTAs of a cluster copy the rows each for itself.
 //
 // before: the producer moves elements (use_elements)       after: a ShiftedRows says what printing must know
 #include "lower/gpu/decide/copy/rows.h"
@@ -17,8 +17,10 @@
 
 enum {
     PRODUCER_WARPS = WARPGROUP_THREADS / WARP_LANES,
-    HELD_WORDS = 64, // pairs of words of a thread, for all copies of a step
-    FEW_HELD_WORDS = 32
+    PANEL_ROW = 128,
+    PIECES_OF_LANE = 8, // at most, that a lane shifts at a time
+    LEAST_BLOCK = 8,    // rows that a warp shifts at a time, where the number of rows is free
+    AHEAD_BUFFERS = 3 // a slot is filled before the one before it is handed over, and consumers hold one a step longer
 };
 
 // The step before must know where they are.
@@ -31,17 +33,26 @@ static bool is_known_before(const TileOp *pipeline, const Box *box)
     return true;
 }
 
-// Rows of 16 bytes or more, in panels as wide as what a warp reads of a row at a time.
-static bool lay_words(ShiftedCopy *copy)
+// Of each warp but the last, which may have fewer: as many as are copied together, or eight, divide.
+static int rows_of_warp(int rows, int at_once)
 {
-    const int size = dtype_bits(copy->tensor->type) / 8, words = copy->columns * size / 4;
-    const int lanes = words < WARP_LANES ? words : WARP_LANES;
-    if (size > 4 || lanes < 4 || (words & (words - 1)) != 0 || copy->tile->shared.swizzle_bytes != lanes * 4)
+    const int each = (rows + PRODUCER_WARPS - 1) / PRODUCER_WARPS, unit = at_once < LEAST_BLOCK ? LEAST_BLOCK : at_once;
+    return rows % PRODUCER_WARPS == 0 && each % at_once == 0 ? each : (each + unit - 1) / unit * unit;
+}
+
+// Rows of 16 bytes or more, of which the lanes of a warp copy some at a time, and shift some at a time.
+static bool lay_pieces(ShiftedCopy *copy)
+{
+    const int size = dtype_bits(copy->tensor->type) / 8, bytes = copy->columns * size, pieces = bytes / PIECE_BYTES;
+    const int line = bytes < PANEL_ROW ? bytes : PANEL_ROW;
+    if (size > 4 || pieces == 0 || pieces > WARP_LANES || (bytes & (bytes - 1)) != 0 ||
+        copy->tile->shared.swizzle_bytes != line)
         return false;
-    const int rows_at_once = PRODUCER_WARPS * WARP_LANES / lanes;
-    copy->parts = words / lanes;
-    copy->rounds = copy->rows / rows_at_once;
-    return copy->rounds > 0 && copy->rounds * rows_at_once == copy->rows;
+    copy->of_warp = rows_of_warp(copy->rows, WARP_LANES / pieces);
+    copy->shares = pieces > PIECES_OF_LANE ? pieces / PIECES_OF_LANE : 1;
+    while (copy->of_warp % (WARP_LANES / copy->shares) != 0) copy->shares *= 2;
+    copy->tail_words = PIECE_BYTES / 4 * copy->of_warp * copy->shares / WARP_LANES;
+    return copy->shares <= pieces;
 }
 
 // The one dimension of rows.
@@ -78,31 +89,10 @@ static bool plan_shifted(Lowering *lo, const TileOp *pipeline, TileOp *op, Shift
     *copy = (ShiftedCopy){ .form = PLAN_SHIFTED_ROWS, .op = op, .tile = tile, .tensor = box.tensor };
     memcpy(copy->start, box.start, sizeof copy->start);
     copy->aligned = copy_is_aligned(lo, op);
-    return copy->aligned && find_along(&box, copy) && is_known_before(pipeline, &box) && lay_words(copy);
+    return copy->aligned && find_along(&box, copy) && is_known_before(pipeline, &box) && lay_pieces(copy);
 }
 
-static int held_words(const ShiftedCopy *copy) { return copy->held * copy->parts; }
-
-// What is too much is loaded in parts, of the largest first.
-static bool share_registers(ShiftedRows *rows, int words)
-{
-    int all = 0;
-    for (int i = 0; i < rows->n; i++) {
-        rows->copies[i].held = rows->copies[i].rounds;
-        all += held_words(&rows->copies[i]);
-    }
-    while (all > words) {
-        ShiftedCopy *most = &rows->copies[0];
-        for (int i = 1; i < rows->n; i++)
-            if (held_words(&rows->copies[i]) > held_words(most)) most = &rows->copies[i];
-        if (most->held % 2 != 0) return false;
-        most->held /= 2;
-        all -= held_words(most);
-    }
-    return rows->n > 0;
-}
-
-static const ShiftedRows *plan_shifted_rows(Lowering *lo, const TileOp *pipeline)
+static ShiftedRows *plan_shifted_rows(Lowering *lo, const TileOp *pipeline)
 {
     ShiftedRows *const rows = NEW(lo->arena, ShiftedRows, .form = STEPS_OF_SHIFTED_ROWS, .pipeline = pipeline);
     for (TileOp *op = pipeline->pipeline.body; op && rows->n < SHIFTED_MAX; op = op->next)
@@ -110,20 +100,12 @@ static const ShiftedRows *plan_shifted_rows(Lowering *lo, const TileOp *pipeline
             rows->copies[rows->n].index = rows->n;
             rows->n++;
         }
-    const int words = lo->shifting_registers < SHIFTING_REGISTERS ? FEW_HELD_WORDS : HELD_WORDS;
-    return share_registers(rows, words) ? rows : NULL;
+    return rows->n > 0 ? rows : NULL;
 }
-
-typedef struct Found {
-    bool any, has_parts;
-} Found;
 
 static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
 {
-    Found *const found = context;
-    const ShiftedRows *const rows = op->kind == T_PIPELINE ? plan_shifted_rows(lo, op) : NULL;
-    found->any |= rows != NULL;
-    for (int i = 0; rows && i < rows->n; i++) found->has_parts |= rows->copies[i].parts > 1;
+    *(bool *)context |= op->kind == T_PIPELINE && plan_shifted_rows(lo, op);
     return op->kind == T_FORALL;
 }
 
@@ -134,29 +116,20 @@ static bool find_holder(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-// Whether pipelines have rows to shift by a producer with so many registers, which consumers can spare. Addresses of several
-// parts of a row take some, too: with many words ahead beside them ptxas spills.
-static bool may_shift_with(Lowering *lo, int registers)
-{
-    Found found = { false, false };
-    if (!can_shift_rows(lo, registers)) return false;
-    lo->shifting_registers = registers;
-    each_op(lo, lo->kernel->body, find_in_pipeline, &found);
-    return found.any && (registers < SHIFTING_REGISTERS || !found.has_parts);
-}
-
 // Where consumers hold sums alone, the producer has the registers.
 bool may_shift_rows(Lowering *lo)
 {
-    bool holds = false;
+    bool any = false, holds = false;
     each_op(lo, lo->kernel->body, find_holder, &holds);
-    return is_whole_group(lo) && !holds &&
-           (may_shift_with(lo, SHIFTING_REGISTERS) || may_shift_with(lo, FEW_SHIFTING_REGISTERS));
+    if (is_whole_group(lo) && !holds) each_op(lo, lo->kernel->body, find_in_pipeline, &any);
+    return any && can_shift_rows(lo);
 }
 
 const ShiftedRows *find_shifted_rows(Lowering *lo, const TileOp *pipeline)
 {
-    return lo->may_shift_rows ? plan_shifted_rows(lo, pipeline) : NULL;
+    ShiftedRows *const rows = lo->may_shift_rows ? plan_shifted_rows(lo, pipeline) : NULL;
+    if (rows) rows->ahead = rows->copies[0].tile->ring->ring_state->buffers >= AHEAD_BUFFERS;
+    return rows;
 }
 
 const ShiftedCopy *shifted_copy_of(const Lowering *lo, const TileOp *op)

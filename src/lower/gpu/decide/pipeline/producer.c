@@ -101,7 +101,8 @@ static void act_elements(Lowering *lo, TileOp *op, const Ring *ring)
     const ShiftedCopy *const shifted = shifted_copy_of(lo, op);
     if (shifted) {
         as_map(lo, op); // for its work
-        copy.copy.ahead = shifted->held * shifted->parts;
+        copy.copy.shifts = true;
+        copy.copy.ahead = lo->shifted_rows->ahead;
         copy.print = shifted;
     } else if (lo->stepped_rows && lo->stepped_rows->op == op) {
         copy.copy.walks = true;
