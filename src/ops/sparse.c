@@ -219,17 +219,23 @@ static kiln_status check_decode(Call *call, const kiln_block_sparse_decode_args 
 // many keys as the blocks that may be taken hold.
 static int64_t choose_splits(const Call *call, const kiln_block_sparse_decode_args *a, int block)
 {
-    enum { FEW_HEADS = 16, SMALL_HEADS = 256, AT_ONCE = 3, STEPS_MIN = 4 }; // as the kernel has it, but for the last
+    enum {
+        FEW_HEADS = 16,
+        SMALL_HEADS = 192,
+        LARGE_HEADS = 256,
+        STEPS_MIN = 4
+    }; // as the kernel has it, but for the last
     const int64_t places = a->mask ? call_extent(call, "key blocks") : call_extent(call, "places");
     const int64_t HKV = call_extent(call, "HKV"), tiles = call_extent(call, "B") * HKV, keys = places * block;
     int64_t splits = 1;
     if (ops_on_cpu(call->ops)) {
         splits = attention_splits(call->ops, tiles, keys, ONE_SHARE);
     } else if (tiles > 0) {
-        const bool is_small = call_extent(call, "H") / HKV <= FEW_HEADS &&
-                              call_extent(call, "D") + call_extent(call, "DV") <= SMALL_HEADS;
+        const int64_t size = call_extent(call, "D") + call_extent(call, "DV");
+        const bool is_one = call_extent(call, "H") / HKV > FEW_HEADS || size > LARGE_HEADS;
+        const int at_once = is_one ? 1 : a->q->type == KILN_F32 || size <= SMALL_HEADS ? 3 : 4;
         const int64_t steps = keys / (block < SPLITS_GPU_KEYS ? block : SPLITS_GPU_KEYS);
-        splits = least((is_small ? AT_ONCE : 1) * ops_processors(call->ops) / tiles, steps / STEPS_MIN);
+        splits = least(at_once * ops_processors(call->ops) / tiles, steps / STEPS_MIN);
     }
     splits = least(splits, places);
     return splits > 1 ? splits : 1;

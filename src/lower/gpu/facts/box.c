@@ -244,6 +244,7 @@ bool find_box(Lowering *lo, const Region *region, Box *box)
     while (box->tensor->kind == BUFFER_VIEW && (through_view(lo, box, along) || through_merged_rows(lo, box, along))) {
     }
     const Buffer *const tensor = box->tensor;
+    for (int d = 0; d < tensor->rank; d++) box->is_range[d] = along[d].is_range;
     return is_tensor_of_maps(lo, tensor) && can_hold_boxes(tensor) && along[tensor->rank - 1].is_range &&
            !has_large_extents(lo, tensor) && find_cut(lo, box, along);
 }

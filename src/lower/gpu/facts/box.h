@@ -17,8 +17,9 @@ typedef struct Box {
     Buffer *tensor;
     Expr *start[MAX_RANK];
     int64_t width[MAX_RANK]; // 1 for indices
-    Expr *step[MAX_RANK];    // from one element to the next, known at launch; NULL: 1
-    int cut;                 // the dimension of which only `skip` .. `rows` may be inside the views; -1: none
+    bool is_range[MAX_RANK];
+    Expr *step[MAX_RANK]; // from one element to the next, known at launch; NULL: 1
+    int cut;              // the dimension of which only `skip` .. `rows` may be inside the views; -1: none
     Expr *skip, *rows;
 } Box;
 
@@ -64,8 +65,8 @@ const BoxCopy *plan_box_run(Lowering *lo, const Ring *ring, int *boxes); // all 
 // ---- tensor_maps.c: deciding
 int map_of_copy(Lowering *lo, const BoxCopy *copy);
 bool maps_suffice(Lowering *lo); // false: a launch cannot carry them all, which is reported
-// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`,
-// others to 1, when rows > 0.
+// The map of boxes of this slice whose rows are `columns` elements; when rows > 0 a box has so many: of the dimension nearest
+// the last, and where that has fewer, of the next ones.
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- box.c

@@ -10,6 +10,12 @@ typedef struct Iteration Iteration;   // elementwise.h
 typedef struct Multistage Multistage; // decide/multistage.h
 typedef struct Im2col Im2col;         // im2col.h
 
+// What a view has of a slice that a tile is stored to. NULL: it has all.
+typedef struct Window {
+    Expr *fits; // a test
+    Expr *rows; // so many of the tile's first rows
+} Window;
+
 // What passes note about an operation.
 typedef struct OpInfo {
     const TileOp *op;
@@ -29,6 +35,7 @@ typedef struct OpInfo {
     Multistage *multistage; // of a pipeline
     TileOp *map;            // a copy, fill or tile atomic as a forall
     bool merges_rows;       // a copy: the tile's rows are the tensor's dimensions but the last, one after the other
+    const Window *window;   // of a store to a tensor in place of a view; else NULL
     const Im2col *im2col;   // of a copy whose rows a merged index counts, and of its map; else NULL
     bool is_looked_up;      // a gather, whose lines are (gather.c)
     bool went_ahead;        // while deciding: with the first box of a run (producer.c)

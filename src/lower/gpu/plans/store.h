@@ -34,8 +34,10 @@ typedef struct StorePlan {
     BoxPlace *place;         // of a warp's boxes
     int map;                 // of its boxes
     bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
-    Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always
-    const MapPlan *elements; // otherwise
+    Expr *aligned;           // of Tile IR: the launch's strides, and the view, allow boxes; NULL: always
+    Expr *rows;              // of Tile IR: so many of the tile are stored, others are outside the view; NULL: all
+    int warp_rows;           // of a warp, from its first to its last: it sends boxes where all of them are stored
+    const MapPlan *elements; // where there are no boxes
 } StorePlan;
 
 // Boxes that are filled and sent together: of the parts of a store that fill and that send them.

@@ -14,7 +14,8 @@
 // after:  a forall that gathers is a copy to the whole tile, whose region is the box, or begins at the first row and has an
 //         Im2col; the first row's digits are scalars before the loops in which they are the same. A copy to a view that
 //         gives a tile's rows several dimensions is a copy to the tile. A forall that stores all of a product's result is a
-//         copy of it. The copy as a map is the statement as it was.
+//         copy of it. A product's result that is stored to a view, is stored to the tensor under it (windows.c). The copy
+//         as a map is the statement as it was.
 #include "lower/gpu/facts/im2col.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/elementwise.h"
@@ -22,6 +23,7 @@
 #include "lower/gpu/facts/values.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/copy/digits.h"
+#include "lower/gpu/decide/copy/windows.h"
 
 enum { LOOPS_MAX = 16, PIXELS_MAX = 1024 };
 
@@ -459,7 +461,7 @@ static void see_copy(Lowering *lo, TileOp *op)
     op_info(lo, op)->merges_rows = true;
 }
 
-// ---- scatters
+// ---- windows
 
 typedef struct Results {
     const Buffer *tile;
@@ -473,6 +475,53 @@ static bool see_product(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
+static bool is_result(Lowering *lo, const Buffer *tile)
+{
+    Results results = { .tile = tile };
+    each_op(lo, lo->kernel->body, see_product, &results);
+    return results.any;
+}
+
+// Where the program stores the tile to the tensor itself as well, it has told whole tiles from others.
+typedef struct WholeStore {
+    const TileOp *of_view;
+    bool any;
+} WholeStore;
+
+static bool see_whole_store(Lowering *lo, TileOp *op, void *context)
+{
+    (void)lo;
+    WholeStore *const store = context;
+    store->any |= op->kind == T_COPY && op->copy.src.buffer == store->of_view->copy.src.buffer &&
+                  op->copy.dst.buffer == buffer_root(store->of_view->copy.dst.buffer);
+    return op->kind == T_FORALL;
+}
+
+static bool is_told_apart(Lowering *lo, const TileOp *op)
+{
+    WholeStore store = { .of_view = op };
+    each_op(lo, lo->kernel->body, see_whole_store, &store);
+    return store.any;
+}
+
+// Rows of a product's result, to a window.
+static void see_window(Lowering *lo, TileOp *op)
+{
+    Region dst = op->copy.dst;
+    if (op->groups || op->copy.src.buffer->kind != BUFFER_FRAGMENT || op->copy.src.buffer->rank != 2 ||
+        !region_is_whole(&op->copy.src) || region_rank(&dst) != 2 || !is_result(lo, op->copy.src.buffer) ||
+        is_told_apart(lo, op))
+        return;
+    const Window *const window = through_window(lo, &dst);
+    if (!window || region_rank(&dst) != 2) return;
+    as_map(lo, op); // of the copy as it was
+    note_rewritten(lo, op);
+    op->copy.dst = dst;
+    op_info(lo, op)->window = window;
+}
+
+// ---- scatters
+
 // A product's result, element by element, converted or not.
 static const Expr *find_result(Lowering *lo, const TileOp *forall, const TileOp *store)
 {
@@ -480,22 +529,22 @@ static const Expr *find_result(Lowering *lo, const TileOp *forall, const TileOp 
     if (load->kind != E_LOAD || load->load.buffer->kind != BUFFER_FRAGMENT || load->load.buffer->rank != 2 ||
         !covers_tile(forall, load->load.buffer, load->load.subs))
         return NULL;
-    Results results = { .tile = load->load.buffer };
-    each_op(lo, lo->kernel->body, see_product, &results);
-    return results.any ? load : NULL;
+    return is_result(lo, load->load.buffer) ? load : NULL;
 }
 
-// Rows of 16 are stored together: they may not run over the end of the fastest dimension.
+// Rows of 16 are stored together: whole ones of the fastest dimension, which they may not run over, or parts of one.
 static bool stores_boxes(const Buffer *tensor, const Sub *subs, int *n_ranges)
 {
-    int64_t width = 0;
-    *n_ranges = 0;
-    for (int d = tensor->rank - 1; d >= 0; d--) {
+    int64_t width, left = 16;
+    *n_ranges = 1;
+    for (int d = tensor->rank - 2; d >= 0; d--) {
         if (!subs[d].is_range) continue;
-        if (subs[d].step) return false;
-        if (++*n_ranges == 2) expr_as_int(subs[d].width, &width);
+        if (subs[d].step || !expr_as_int(subs[d].width, &width)) return false;
+        ++*n_ranges;
+        if (left % width != 0 && width % left != 0) return false;
+        left = width % left == 0 ? 1 : left / width;
     }
-    return *n_ranges == 2 || (*n_ranges > 2 && width % 16 == 0);
+    return *n_ranges >= 2 && left == 1 && !subs[tensor->rank - 1].step;
 }
 
 // Element by element from a product's result to a slice of a tensor: a copy.
@@ -506,9 +555,10 @@ static void see_scatter(Lowering *lo, TileOp *op)
     Buffer *const tensor = store->store.buffer;
     const Expr *const result = find_result(lo, op, store);
     Gather gather = { .store = store };
+    const Window *window = NULL;
     int n_ranges;
-    if (!result || tensor->kind != BUFFER_TENSOR || tensor->access != ACCESS_OUT || tensor->rank < 2 ||
-        tensor->rank > BOX_RANK)
+    if (!result || buffer_root(tensor)->kind != BUFFER_TENSOR || buffer_root(tensor)->access != ACCESS_OUT ||
+        tensor->rank < 2 || tensor->rank > BOX_RANK)
         return;
     for (int d = 0; d < tensor->rank; d++) gather.at[d] = plain(lo, op, store->store.subs[d]);
     if (!match_slice(lo, op, tensor->rank, &gather) || !stores_boxes(tensor, gather.subs, &n_ranges)) return;
@@ -517,7 +567,9 @@ static void see_scatter(Lowering *lo, TileOp *op)
     map->next = NULL;
     Region dst = { .buffer = tensor, .subs = NEW_ARRAY(lo->arena, Sub, tensor->rank), .span = op->span };
     memcpy(dst.subs, gather.subs, sizeof(Sub) * (size_t)tensor->rank);
+    if (tensor->kind != BUFFER_TENSOR && !(window = through_window(lo, &dst))) return;
     op_info(lo, op)->map = map;
+    op_info(lo, op)->window = window;
     op_info(lo, op)->merges_rows = n_ranges > 2;
     note_rewritten(lo, op);
     op->kind = T_COPY;
@@ -555,8 +607,10 @@ static void find_in_block(Lowering *lo, TileOp **link, Loops *loops)
         TileOp *const op = *link;
         if (op->kind == T_FORALL) see_gather(lo, link, loops);
         if (op->kind == T_FORALL) see_scatter(lo, op);
-        else if (op->kind == T_COPY) see_copy(lo, op);
-        else find_in_loop(lo, link, loops);
+        else if (op->kind == T_COPY && op->copy.dst.buffer->kind == BUFFER_VIEW) {
+            see_copy(lo, op);
+            if (op->copy.dst.buffer->kind == BUFFER_VIEW) see_window(lo, op);
+        } else find_in_loop(lo, link, loops);
         while (*link != op) link = &(*link)->next; // scalars have come before it
     }
 }

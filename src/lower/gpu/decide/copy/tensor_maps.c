@@ -88,11 +88,10 @@ int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int 
     int shape[BOX_RANK] = { 0 };
     reverse_widths(widths, rank, shape);
     shape[0] = columns;
-    for (int i = 1, along = 0; i < rank && rows > 0; i++)
-        if (shape[i] > 1) {
-            shape[i] = along ? 1 : rows;
-            along = i;
-        }
+    for (int i = 1, left = rows; i < rank && rows > 0; i++) {
+        shape[i] = shape[i] < left ? shape[i] : left;
+        left /= shape[i];
+    }
     return add_map(lo, region->buffer, shape, swizzle);
 }
 

@@ -127,11 +127,11 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
     const Buffer *const to = buffer_root(op->copy.dst.buffer), *const from = buffer_root(op->copy.src.buffer);
     if (op->kind == T_COPY) explain_conversion(lo, op);
     if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
-        text_print(out, "  line %s: %s %s %s by TMA, staged%s\n", line_of(lo, op), from->name,
-                   op->kind == T_COPY ? "to" : "added to", to->name,
-                   slice_is_aligned(lo, &op->copy.dst)
-                       ? "; where its rows are not multiples of 16 bytes, by the threads"
-                       : "");
+        text_print(
+            out, "  line %s: %s %s %s by TMA, staged%s%s\n", line_of(lo, op), from->name,
+            op->kind == T_COPY ? "to" : "added to", to->name,
+            slice_is_aligned(lo, &op->copy.dst) ? "; where its rows are not multiples of 16 bytes, by the threads" : "",
+            op_info(lo, op)->window ? "; what its view ends within, by the threads" : "");
     else if (fill_is_box(lo, op))
         text_print(out, "  line %s: %s to %s by TMA, into the ring that the producer's threads fill\n", line_of(lo, op),
                    from->name, to->name);

@@ -12,6 +12,7 @@
 #include "lower/gpu/decide/pipeline/pipeline.h"
 #include "lower/gpu/decide/pipeline/several_writers.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 #include <assert.h>
 
@@ -282,6 +283,25 @@ static bool plan_fill(Lowering *lo, StorePlan *plan)
            plan_transfer(lo->arena, &layout, &boxes, &options, &plan->fill) && place_boxes(lo, plan, &layout);
 }
 
+// Of a view that may end within the tile.
+static void plan_window(Lowering *lo, StorePlan *plan)
+{
+    const Window *const window = op_info(lo, plan->op)->window;
+    if (!window) return;
+    const int rows = tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0];
+    plan->aligned = both(lo, plan->aligned, window->fits);
+    if (!window->rows) return;
+    if (plan->is_transposed || plan->staging.turned ||
+        lo->n_transposed) { // all rows are a group's, or a warp's, or groups wait
+        plan->aligned = both(lo, plan->aligned, expr_binary(lo->arena, X_GE, window->rows, int_const(lo->arena, rows)));
+        return;
+    }
+    plan->rows = window->rows;
+    for (int i = 0; i < plan->staging.n; i++)
+        if (plan->place[i].row + plan->staging.rows > plan->warp_rows)
+            plan->warp_rows = plan->place[i].row + plan->staging.rows;
+}
+
 void act_staged_store(Lowering *lo, TileOp *op, Action action)
 {
     StorePlan *const plan = NEW(lo->arena, StorePlan, .form = PLAN_STORE, .op = op);
@@ -294,10 +314,15 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
     const bool fills = plan_fill(lo, plan);
     assert(fills && "boxes of accumulators are regular");
     (void)fills;
+    plan_window(lo, plan);
     action.print = plan;
+    if (op_info(lo, op)->window && may_store_again(lo, op)) { // by threads, this time
+        act_store_wait(lo, 0, true);
+        act_plain(lo, ACTION_WARP_SYNC);
+    }
     record_accesses(lo, open_action(lo, action), op);
     if (plan->is_transposed) act_transposed_boxes(lo, plan);
     else act_warps_boxes(lo, plan);
-    if (plan->aligned) plan->elements = plan_map(lo, op);
+    if (plan->aligned || plan->rows) plan->elements = plan_map(lo, op);
     close_action(lo);
 }

@@ -166,12 +166,23 @@ static void print_through_staging(Printer *pr, const StorePlan *plan)
     end_nest(pr, &block);
 }
 
+// NULL: always.
+static Expr *may_send(Printer *pr, const StorePlan *plan)
+{
+    Expr *const aligned = plan->aligned ? lower_expr(pr, plan->aligned, NULL) : NULL;
+    if (!plan->rows) return aligned;
+    Expr *const last = i32_op(pr, X_ADD, thread_part(pr, &plan->threads, 0), plan->warp_rows);
+    Expr *const rows = cast(pr, DTYPE_I32, lower_expr(pr, plan->rows, NULL));
+    return both(pr->lo, aligned, expr_binary(pr->arena, X_LE, last, rows));
+}
+
 void print_store(Printer *pr, const StorePlan *plan)
 {
     Nest choice;
-    if (plan->aligned) begin_if(pr, &choice, lower_expr(pr, plan->aligned, NULL));
+    Expr *const test = may_send(pr, plan);
+    if (test) begin_if(pr, &choice, test);
     print_through_staging(pr, plan);
-    if (!plan->aligned) return;
+    if (!test) return;
     begin_else(pr, &choice);
     print_map(pr, plan->elements);
     end_nest(pr, &choice);
