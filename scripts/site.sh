@@ -6,7 +6,7 @@
 #   --explain  with a page of `kiln explain --html` for each kernel and operator; compiles them all
 #
 # BUILD has the command. Sphinx, MyST and Furo are taken from python3, or else installed into BUILD/site-python by pip.
-# Ends with 1 if something is missing, if Sphinx has a warning, or if a link leads nowhere.
+# Ends with 1 if something is missing, if a page cannot be made, if Sphinx has a warning, or if a link leads nowhere.
 set -u
 build=$1
 shift

@@ -29,9 +29,10 @@ FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
 if [ "$1" != --command ]; then
     # shellcheck source=scripts/turns.sh
     . scripts/turns.sh
-    if [ -n "${ALL:-}" ]; then take_all
+    if [ -n "${ALL:-}" ]; then unset KILN_TEST_DAY; take_all
     else
         quick=yes day=${DAY:-$(($(date +%s) / 86400))}
+        export KILN_TEST_DAY="$day"
         take_turns "$day" "$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p')"
     fi
 fi
@@ -142,19 +143,17 @@ run_ctest() { # run_ctest BUILD CTEST-ARGUMENT...
     return $status
 }
 
-# On the emulated device: a few cases of the kernels whose turn it is, then the pipelined ones again with other orders of threads and of
-# copies, and with so few SMs that an instance works on several tiles.
+# On the emulated device: a few cases of the kernels whose turn it is, then pipelined ones with other orders of threads and of
+# copies, and with so few SMs that an instance works on several tiles; then some as generic CUDA.
 run_emulated() {
-    pipelined="kernels/gemm/gemm.tile kernels/gemm/split_k.tile kernels/gemm/stream_k.tile kernels/attention/forward.tile
-        kernels/attention/backward.tile kernels/attention/varlen.tile kernels/linear/gdn.tile kernels/linear/mamba2.tile
-        kernels/mla/decode.tile kernels/sparse/block.tile"
     status=0
     # shellcheck disable=SC2086
     run_some 0 132 $emulated || status=1
     # shellcheck disable=SC2086
     for seed in 1 2 3; do run_some $seed $seed $pipelined || status=1; done
     echo "with --arch=80"
-    run_some 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile kernels/mla/decode_fp8.tile || status=1
+    # shellcheck disable=SC2086
+    run_some 0 132 --arch=80 $emulated_80 || status=1
     add_counts "$logs/emulated.txt"
     return $status
 }
@@ -205,7 +204,12 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 
 # ---- this build
 
-test_programs() { part programs run_ctest "$build" ${rests:+-E "$rests"}; }
+# libFuzzer begins with the same inputs.
+test_programs() {
+    without="$rests"
+    [ $fuzzer = yes ] && [ -z "${TESTS:-}${ALL:-}" ] && without="$without|front_end_fuzz|launch_fuzz"
+    part programs run_ctest "$build" ${without:+-E "$without"}
+}
 test_native()   { part kernels-native in_turns "" "$native"; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }
@@ -375,12 +379,13 @@ began=$(date +%s)
 find_sanitizers
 PYTHON_FRAMEWORKS=
 [ "${FRAMEWORKS:-}${with_frameworks:-}" = yesyes ] && PYTHON_FRAMEWORKS=$build/frameworks
-export build rests rests_asan PYTHON_WITHOUT PYTHON_FRAMEWORKS of_check of_avx2 of_portable quick whole brief native compiled emulated sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build rests rests_asan PYTHON_WITHOUT PYTHON_FRAMEWORKS of_check of_avx2 of_portable quick whole brief native compiled emulated pipelined emulated_80 sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
 [ -n "$quick" ] && echo "day $day (DAY=$day repeats it); every case, natively and for Hopper:" $whole "(few of the others); emulated:" $emulated \
-    "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of the others), as generic code:" $language_80 \
+    "with other orders of threads:" $pipelined "as generic code:" $emulated_80 \
+    "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of" $brief_90 "), as generic code:" $language_80 \
     "(none of the others); few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable \
     "left to other days:" "$rests" "python's $PYTHON_WITHOUT" "with ASan:" "$rests_asan" "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"

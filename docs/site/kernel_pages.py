@@ -147,13 +147,8 @@ def _declared(text):
 
 # ---- the pages of `kiln explain --html`
 
-def explain_pages(kiln, source, out, listed, seconds=60):
-    """{(file, kernel): path below `out`} of the pages that could be made, for Hopper; a line to standard error tells what not."""
-    said = subprocess.run([kiln, "explain", "--help"], stdout=subprocess.PIPE, text=True).stdout
-    if "--html" not in said:
-        print("site: this 'kiln explain' has no --html: the gallery has no links to its pages", file=sys.stderr)
-        return {}
-
+def explain_pages(kiln, source, out, listed, seconds=300):
+    """{(file, kernel): path below `out`} of the pages, for Hopper. One that cannot be made ends the program, after a line for each."""
     def make(entry):
         path = "explain/%s-%s.html" % (entry["file"][:-len(".tile")].replace("/", "-"), entry["name"])
         where = os.path.join(out, path)
@@ -167,13 +162,15 @@ def explain_pages(kiln, source, out, listed, seconds=60):
             reason = "it took more than %d s" % seconds
         return (entry["file"], entry["name"]), path, reason
 
-    pages = {}
+    pages, missing = {}, 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for key, path, reason in pool.map(make, listed):
+            pages[key] = path
             if reason:
-                print("site: no page of %s of %s: %s" % (key[1], key[0], reason), file=sys.stderr)
-            else:
-                pages[key] = path
+                print("site: %s is not made, the page of %s of kernels/%s: %s" % (path, key[1], key[0], reason), file=sys.stderr)
+                missing += 1
+    if missing:
+        sys.exit("site: %d pages of 'kiln explain' could not be made" % missing)
     return pages
 
 

@@ -109,7 +109,7 @@ STRUCTS = {
     "kiln_activate_args": "*gate *up *out activation:e",
     "kiln_activate_backward_args": "*gate *up *dout *dgate *dup activation:e",
     "kiln_softmax_args": "*x *out",
-    "kiln_cross_entropy_args": "*logits *labels *loss *lse",
+    "kiln_cross_entropy_args": "*logits *labels *loss *lse *dloss *dlogits",
     "kiln_cross_entropy_backward_args": "*logits *labels *lse *dloss *dlogits",
     "kiln_embedding_args": "*table *tokens *out scale:f",
     "kiln_argmax_args": "*x *index",

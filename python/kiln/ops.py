@@ -1597,12 +1597,16 @@ def softmax(x: Array, out: Optional[Array] = None, *, type: Any = None, stream: 
 
 
 def cross_entropy(logits: Array, labels: Array, loss: Optional[Array] = None, lse: Optional[Array] = None, *,
-                  stream: Any = None) -> Tuple[Any, Any]:
+                  dloss: Optional[Array] = None, dlogits: Optional[Array] = None, return_dlogits: bool = False,
+                  stream: Any = None) -> Tuple:
     """loss = lse - logits[label] of rows. logits: T [M][V]; labels: i32 [M], one outside of the row is ignored (loss 0).
-    Returns (loss, lse), f32 [M]."""
-    call = Call("kiln_cross_entropy", "kiln_cross_entropy_args", logits=logits, labels=labels)
+    Returns (loss, lse), f32 [M]; with return_dlogits, or where `dlogits` is given, (loss, lse, dlogits): the gradient, T [M][V],
+    of which a row is multiplied by its dloss, f32 [M] (None: 1)."""
+    call = Call("kiln_cross_entropy", "kiln_cross_entropy_args", logits=logits, labels=labels, dloss=dloss)
     rows = call.extents("logits", 1)
     made = call.output("loss", loss, rows, "f32"), call.output("lse", lse, rows, "f32")
+    if return_dlogits or dlogits is not None:
+        made += (call.output("dlogits", dlogits, call.tensors["logits"].shape, call.type_of("logits")),)
     call.run(stream)
     return made
 

@@ -316,6 +316,7 @@ class Small(unittest.TestCase):
         expected = softmax(logits) - np.eye(33)[labels % 33]
         expected[2] = 0
         near(ops.cross_entropy_backward(logits, labels, lse, dloss), expected * dloss[:, None])
+        near(ops.cross_entropy(logits, labels, return_dlogits=True)[2], expected)
         near(ops.embedding(logits, np.array([4, 9, 1], "i4"), scale=2), [2 * logits[4], 0 * logits[0], 2 * logits[1]])
 
     def test_layers(self):

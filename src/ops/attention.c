@@ -456,8 +456,9 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 
 // ---- backward, packed
 
-static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a)
+static kiln_status prepare_backward_varlen(Call *call, const void *args)
 {
+    const kiln_attention_backward_varlen_args *const a = args;
     double scale;
     char cap[CAP_BYTES];
     enum { SINKS = 6, DSINKS = 12 };
@@ -504,33 +505,30 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     return KILN_OK;
 }
 
+static kiln_status look_backward_varlen(Call *call, kiln_stream *stream, const void *args)
+{
+    const kiln_attention_backward_varlen_args *const a = args;
+    const int at = a->sinks ? 7 : 6; // of the offsets
+    const kiln_status status =
+        call_check_offsets(call, stream, at, call_extent(call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);
+    return status ? status : call_check_offsets(call, stream, at + 1, call_extent(call, "TK"), a->max_keys);
+}
+
+static const CallPair backward_varlen = { .name = "kiln_attention_backward_varlen",
+                                          .size_name = "kiln_attention_backward_varlen_workspace_size",
+                                          .prepare = prepare_backward_varlen,
+                                          .look = look_backward_varlen };
+
 kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *a,
                                                           size_t *bytes)
 {
-    Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a,
-                                           FORM(kiln_attention_backward_varlen_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_backward_varlen(&call, a);
-    if (!status) status = call_check_offsets(&call, NULL, a->sinks ? 7 : 6, 0, 0);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&backward_varlen, ops, a, FORM(kiln_attention_backward_varlen_args), bytes);
 }
 
 kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_attention_backward_varlen_args *a)
 {
-    Call call;
-    kiln_status status =
-        call_begin(&call, "kiln_attention_backward_varlen", ops, a, FORM(kiln_attention_backward_varlen_args));
-    if (call_again(&call, stream, &status)) return status;
-    const int at = !status && a->sinks ? 7 : 6; // of the offsets
-    if (!status) status = prepare_backward_varlen(&call, a);
-    if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
-    if (!status)
-        status = call_check_offsets(&call, stream, at, call_extent(&call, "TQ"),
-                                    a->deterministic ? a->max_queries : INT32_MAX);
-    if (!status) status = call_check_offsets(&call, stream, at + 1, call_extent(&call, "TK"), a->max_keys);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&backward_varlen, ops, stream, a, FORM(kiln_attention_backward_varlen_args));
 }
 
 // ---- decoding

@@ -793,6 +793,8 @@ static kiln_status check_sequences(const CallPair *pair, const Call *call, kiln_
     return call_check_offsets(call, stream, pair->offsets, call_extent(call, pair->rows), call->longest);
 }
 
+static bool looks(const CallPair *pair, const Call *call) { return pair->look && ops_look_at_values(call->ops); }
+
 kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, const Form *form, size_t *bytes)
 {
     Call call;
@@ -800,7 +802,14 @@ kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, con
     if (call_again(&call, NULL, &status)) return status;
     status = pair->prepare(&call, args);
     if (!status) status = check_sequences(pair, &call, NULL);
+    if (!status && looks(pair, &call)) status = pair->look(&call, NULL, args);
     return status ? status : call_size(&call, bytes);
+}
+
+// Whether something is launched before the kernel that would say that the workspace is too small.
+static bool launches_before(const CallPair *pair, const Call *call)
+{
+    return looks(pair, call) || (pair->rows && call->tensors[pair->offsets]);
 }
 
 // The scratch of a struct of arguments.
@@ -820,8 +829,9 @@ kiln_status pair_run(const CallPair *pair, kiln_ops *ops, kiln_stream *stream, c
     if (call_again(&call, stream, &status)) return status;
     void *const workspace = memory_of(args, form, &bytes);
     status = pair->prepare(&call, args);
-    if (!status && pair->rows && call.tensors[pair->offsets]) status = call_room(&call, bytes);
+    if (!status && launches_before(pair, &call)) status = call_room(&call, bytes);
     if (!status) status = check_sequences(pair, &call, stream);
+    if (!status && looks(pair, &call)) status = pair->look(&call, stream, args);
     return status ? status : call_run(&call, stream, workspace, bytes);
 }
 

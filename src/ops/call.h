@@ -261,6 +261,9 @@ typedef struct CallPair {
     kiln_status (*prepare)(Call *call, const void *args); // holds the arguments to what they must be, finds the kernel
     const char *rows; // what its table calls the rows of packed sequences; NULL: it takes none
     int offsets;      // tensor of the table that bounds these; where it is absent, they are of equal lengths
+    // Launches what looks at values in device memory, where they are looked at; of a size, finds it, so that the call finds it
+    // built. NULL: nothing else does.
+    kiln_status (*look)(Call *call, kiln_stream *stream, const void *args);
 } CallPair;
 
 kiln_status pair_size(const CallPair *pair, kiln_ops *ops, const void *args, const Form *form, size_t *bytes);

@@ -330,8 +330,9 @@ static kiln_status check_dense_format(const Call *call, const kiln_tensor *cache
                            KILN_MLA_FP8_SHORT_BYTES, cache->rank - 1, KILN_MLA_FP8_BYTES);
 }
 
-static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
+static kiln_status prepare_dense(Call *call, const void *args)
 {
+    const kiln_mla_decode_args *const a = args;
     const bool bytes = is_bytes(a->cache);
     LatentCache fp8 = { 0 };
     double scale;
@@ -365,52 +366,34 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     return status;
 }
 
-// What looks at values: the pages that are used, and whether the plan is for these lengths.
-typedef struct Looks {
-    kiln_kernel *pages, *plan;
-} Looks;
-
-static kiln_status find_looks(const Call *call, Looks *looks)
+// The pages that are used, and whether the plan is for these lengths.
+static kiln_status look(Call *call, kiln_stream *stream, const void *args)
 {
     static const char file[] = "mla/inputs.tile";
     static const Taken taken[] = { { 2, "TABLE" }, { 3, "LENGTH" } };
-    const kiln_status status = call_taking_kernel(call, file, "mla_pages", taken, 2, &looks->pages, "%s", "");
-    return status ? status : call_taking_kernel(call, file, "mla_plan_reaches", taken + 1, 1, &looks->plan, "%s", "");
-}
-
-static kiln_status look(Call *call, kiln_stream *stream, size_t workspace_bytes)
-{
-    Looks looks;
-    kiln_status status = call_room(call, workspace_bytes);
-    if (!status) status = find_looks(call, &looks);
+    kiln_kernel *used, *reaches;
+    kiln_status status = call_taking_kernel(call, file, "mla_pages", taken, 2, &used, "%s", "");
+    if (!status) status = call_taking_kernel(call, file, "mla_plan_reaches", taken + 1, 1, &reaches, "%s", "");
+    if (status || call->sizing) return status;
     const kiln_arg pages[] = { call->args[2], call->args[3], KILN_INT(call_extent(call, "pages")),
                                KILN_INT(call_extent(call, "page size")) };
     const kiln_arg plan[] = { call->args[3], call->args[4] };
-    if (!status) status = call_launch(call, stream, looks.pages, pages, COUNT(pages));
-    if (!status) status = call_launch(call, stream, looks.plan, plan, COUNT(plan));
-    return status;
+    status = call_launch(call, stream, used, pages, COUNT(pages));
+    return status ? status : call_launch(call, stream, reaches, plan, COUNT(plan));
 }
+
+static const CallPair mla_decode = {
+    .name = "kiln_mla_decode", .size_name = "kiln_mla_decode_workspace_size", .prepare = prepare_dense, .look = look
+};
 
 kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_args *a, size_t *bytes)
 {
-    Call call;
-    Looks looks;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, FORM(kiln_mla_decode_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_dense(&call, a);
-    if (!status && ops_look_at_values(ops)) status = find_looks(&call, &looks); // the call finds them built
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&mla_decode, ops, a, FORM(kiln_mla_decode_args), bytes);
 }
 
 kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a, FORM(kiln_mla_decode_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_dense(&call, a);
-    if (!status && ops_look_at_values(ops)) status = look(&call, stream, a->workspace_bytes);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&mla_decode, ops, stream, a, FORM(kiln_mla_decode_args));
 }
 
 // ---- sparse
@@ -461,8 +444,9 @@ static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a
                        LACKS(a->extra_topk_lengths, "LIMIT2"), LACKS(a->lse, "LSE"));
 }
 
-static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
+static kiln_status prepare_sparse(Call *call, const void *args)
 {
+    const kiln_mla_decode_sparse_args *const a = args;
     double scale;
     int64_t keys;
     LatentCache cache, extra;
@@ -510,46 +494,35 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
 }
 
 // Whether the plan is for lists as long as these.
-static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
+static kiln_status look_sparse(Call *call, kiln_stream *stream, const void *args)
 {
-    return call_taking_kernel(call, "mla/inputs.tile", "mla_plan_covers",
-                              (Taken[]){ { LIMIT, "LIMIT" }, { LIMIT2, "LIMIT2" } }, 2, kernel, "%s", "");
-}
-
-static kiln_status look_sparse(Call *call, kiln_stream *stream, size_t workspace_bytes)
-{
-    kiln_kernel *kernel;
-    kiln_status status = call_room(call, workspace_bytes);
-    if (!status) status = find_sparse_look(call, &kernel);
+    kiln_kernel *covers;
+    const kiln_status status =
+        call_taking_kernel(call, "mla/inputs.tile", "mla_plan_covers",
+                           (Taken[]){ { LIMIT, "LIMIT" }, { LIMIT2, "LIMIT2" } }, 2, &covers, "%s", "");
+    if (status || call->sizing) return status;
     const kiln_arg plan[] = { call->args[LIMIT],
                               call->args[LIMIT2],
                               call->args[PARTS],
                               call->args[FIRSTS],
                               KILN_INT(call_extent(call, "topk")),
                               KILN_INT(call_extent(call, "extra_topk")) };
-    return status ? status : call_launch(call, stream, kernel, plan, COUNT(plan));
+    return call_launch(call, stream, covers, plan, COUNT(plan));
 }
+
+static const CallPair mla_decode_sparse = { .name = "kiln_mla_decode_sparse",
+                                            .size_name = "kiln_mla_decode_sparse_workspace_size",
+                                            .prepare = prepare_sparse,
+                                            .look = look_sparse };
 
 kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_decode_sparse_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_kernel *covers;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a,
-                                           FORM(kiln_mla_decode_sparse_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_sparse(&call, a);
-    if (!status && ops_look_at_values(ops)) status = find_sparse_look(&call, &covers); // the call finds it built
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&mla_decode_sparse, ops, a, FORM(kiln_mla_decode_sparse_args), bytes);
 }
 
 kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_sparse_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a, FORM(kiln_mla_decode_sparse_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_sparse(&call, a);
-    if (!status && ops_look_at_values(ops)) status = look_sparse(&call, stream, a->workspace_bytes);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&mla_decode_sparse, ops, stream, a, FORM(kiln_mla_decode_sparse_args));
 }
 
 // ---- sparse prefill

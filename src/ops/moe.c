@@ -17,7 +17,7 @@ enum {
     BLOCK = 128,     // that a scale of e4m3 is for along each dimension
     MXFP4_ROW = 128, // whose codes rows are filled up to a multiple of
     MXFP4_GROUP = 32,
-    MXFP4_STEP = 64,    // of codes, as kernels take them
+    MXFP4_STEP = 128,   // of codes, as kernels take them
     FP8_ROWS_MOST = 64, // of a tile of gate and up, whose columns are those of a scale
 };
 
@@ -220,6 +220,13 @@ static int rows_of_product(const Call *call, int64_t rows, int64_t experts)
     return !ops_on_cpu(call->ops) && each >= 64 && each <= 128 ? 96 : rows_of_tile(call, rows, experts);
 }
 
+// Layers: so, too, but 64 rows where an expert has no more.
+static int rows_of_layer(const Call *call, int64_t rows, int64_t experts)
+{
+    const int64_t each = experts ? (rows + experts - 1) / experts : rows;
+    return each <= 64 ? rows_of_tile(call, rows, experts) : rows_of_product(call, rows, experts);
+}
+
 // With counts the experts' places, back to back, are the rows.
 static const kiln_tensor *as_rows(Call *call, const kiln_tensor *tensor)
 {
@@ -301,8 +308,9 @@ static kiln_status check_grouped(Call *call, const kiln_grouped_gemm_args *a)
     return check_rows(call, call->tensors[0]->shape[0]);
 }
 
-static kiln_status prepare_grouped(Call *call, const kiln_grouped_gemm_args *a)
+static kiln_status prepare_grouped(Call *call, const void *args)
 {
+    const kiln_grouped_gemm_args *const a = args;
     kiln_status status = check_grouped(call, a);
     if (status) return status;
     const int64_t all = call->tensors[0]->shape[0], experts = call_extent(call, "E");
@@ -330,26 +338,24 @@ static kiln_status look_at_offsets(const Call *call, kiln_stream *stream, int i,
     return status || call->sizing ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
+static kiln_status look_grouped(Call *call, kiln_stream *stream, const void *args)
+{
+    return look_at_offsets(call, stream, places_of(args).offsets, call->tensors[0]->shape[0]);
+}
+
+static const CallPair grouped_gemm = { .name = "kiln_grouped_gemm",
+                                       .size_name = "kiln_grouped_gemm_workspace_size",
+                                       .prepare = prepare_grouped,
+                                       .look = look_grouped };
+
 kiln_status kiln_grouped_gemm_workspace_size(kiln_ops *ops, const kiln_grouped_gemm_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_grouped_gemm_workspace_size", ops, a, FORM(kiln_grouped_gemm_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_grouped(&call, a);
-    if (!status) status = look_at_offsets(&call, NULL, places_of(a).offsets, 0);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&grouped_gemm, ops, a, FORM(kiln_grouped_gemm_args), bytes);
 }
 
 kiln_status kiln_grouped_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_gemm_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_gemm", ops, a, FORM(kiln_grouped_gemm_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_grouped(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look_at_offsets(&call, stream, places_of(a).offsets, call.tensors[0]->shape[0]);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&grouped_gemm, ops, stream, a, FORM(kiln_grouped_gemm_args));
 }
 
 // ---- MXFP4
@@ -389,18 +395,23 @@ static void take_mxfp4(Call *call, int codes, int scales, int64_t k)
     take_in_steps(call, scales, KILN_U8, mxfp4_columns(k) / MXFP4_GROUP, MXFP4_STEP / MXFP4_GROUP);
 }
 
-// Of weights as the left operand: an expert's rows fill a tile in the mean (one H200).
+// Of weights as the left operand: one tile has the rows of nearly every expert, whose number is spread about the mean by its
+// root (one H200).
 static int rows_of_mxfp4_tile(const Call *call, int64_t rows, int64_t experts)
 {
-    const int64_t each = experts ? (rows + experts - 1) / experts : rows;
+    static const int sizes[] = { 8, 16, 24, 48, 64, 96, 144 };
+    const double each = (double)(experts ? (rows + experts - 1) / experts : rows), most = each + 1.4 * sqrt(each);
     if (ops_on_cpu(call->ops)) return rows_of_tile(call, rows, experts);
-    return each <= 10 ? 16 : each <= 48 ? 64 : 128;
+    for (int i = 0; i < COUNT(sizes); i++)
+        if (most <= sizes[i]) return sizes[i];
+    return 128;
 }
 
 enum { MXFP4_CODES = 1, MXFP4_SCALES, MXFP4_OFFSETS };
 
-static kiln_status prepare_mxfp4(Call *call, const kiln_grouped_mxfp4_args *a)
+static kiln_status prepare_mxfp4(Call *call, const void *args)
 {
+    const kiln_grouped_mxfp4_args *const a = args;
     const int64_t k = a->a && a->a->rank == 2 ? a->a->shape[1] : 0;
     const unsigned results = 1u << KILN_BF16 | 1u << KILN_F32;
     bind_mxfp4(call, a->codes, k, "a", "codes", "scales");
@@ -426,26 +437,24 @@ static kiln_status prepare_mxfp4(Call *call, const kiln_grouped_mxfp4_args *a)
                        LACKS(a->tokens, "ROW"), LACKS(a->bias, "BIAS"), LACKS(a->row_weights, "WEIGHT"));
 }
 
+static kiln_status look_mxfp4(Call *call, kiln_stream *stream, const void *args)
+{
+    return look_at_offsets(call, stream, MXFP4_OFFSETS, call_extent(call, "R"));
+}
+
+static const CallPair grouped_mxfp4 = { .name = "kiln_grouped_mxfp4",
+                                        .size_name = "kiln_grouped_mxfp4_workspace_size",
+                                        .prepare = prepare_mxfp4,
+                                        .look = look_mxfp4 };
+
 kiln_status kiln_grouped_mxfp4_workspace_size(kiln_ops *ops, const kiln_grouped_mxfp4_args *a, size_t *bytes)
 {
-    Call call;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_grouped_mxfp4_workspace_size", ops, a, FORM(kiln_grouped_mxfp4_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_mxfp4(&call, a);
-    if (!status) status = look_at_offsets(&call, NULL, MXFP4_OFFSETS, 0);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&grouped_mxfp4, ops, a, FORM(kiln_grouped_mxfp4_args), bytes);
 }
 
 kiln_status kiln_grouped_mxfp4(kiln_ops *ops, kiln_stream *stream, const kiln_grouped_mxfp4_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_grouped_mxfp4", ops, a, FORM(kiln_grouped_mxfp4_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_mxfp4(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look_at_offsets(&call, stream, MXFP4_OFFSETS, call_extent(&call, "R"));
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&grouped_mxfp4, ops, stream, a, FORM(kiln_grouped_mxfp4_args));
 }
 
 // ---- gradients
@@ -698,7 +707,8 @@ static void tile_rows(const Call *call, const kiln_moe_args *a, const Layer *l, 
 {
     const int64_t m = call_extent(call, "M"), experts = call_extent(call, "E");
     *rows = a->format == KILN_MOE_MXFP4 ? rows_of_mxfp4_tile(call, m * l->each, experts)
-                                        : rows_of_tile(call, m * l->each, experts);
+            : a->format == KILN_MOE_FP8 ? rows_of_tile(call, m * l->each, experts)
+                                        : rows_of_layer(call, m * l->each, experts);
     *shared_rows = rows_of_tile(call, m, 1);
     if (a->format != KILN_MOE_FP8) return;
     *rows = *rows > FP8_ROWS_MOST ? FP8_ROWS_MOST : *rows;
@@ -726,15 +736,17 @@ static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer 
             LACKS(a->shared_down, "S2"), LACKS(a->shared_down_scales, "SS2"), LACKS(a->residual, "RES"));
     const bool is_mxfp4 = a->format == KILN_MOE_MXFP4;
     const bool gathers = !is_mxfp4 && !ops_on_cpu(call->ops);
+    const bool is_narrow = gathers && rows == 128 && D % 192 == 0 && D % 256 != 0; // 2880: no tile is cut
     return call_kernel(call, is_mxfp4 ? "moe/mxfp4.tile" : "moe/moe.tile", is_mxfp4 ? "moe_mxfp4" : "moe",
                        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
-                       "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+                       "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
                        kiln_type_name(a->x->type), logits, (int)call_extent(call, "E"), (int)l->each, yes(r->sigmoid),
                        yes(r->renormalise), r->groups, r->top_groups, r->group_scores, functions[a->activation],
                        yes(a->interleaved), rows, shared_rows, steps, (int)D, gathers ? ", GATHER=true" : "",
-                       LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"),
-                       LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"), LACKS(a->weights, "WEIGHT"),
-                       LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
+                       is_narrow ? ", DOWN=192" : "", LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"),
+                       LACKS(a->logits, "LOGIT"), LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"),
+                       LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"),
+                       LACKS(a->residual, "RES"));
 }
 
 static kiln_status prepare_layer(Call *call, const void *args)

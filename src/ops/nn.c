@@ -289,10 +289,9 @@ static int softmax_columns(const Call *call, kiln_type type)
 }
 
 // Of more than five of its pieces, which divide whole tensors' rows.
-static bool is_long_softmax(const Call *call, kiln_type type)
+static bool is_long_softmax(const Call *call, int64_t n, kiln_type type)
 {
     enum { LONG = 5 * 256 * 64, COLUMNS = 64 }; // elements
-    const int64_t n = call_extent(call, "N");
     const bool strided = call->table.tensors[0].strided || call->table.tensors[1].strided;
     return !ops_on_cpu(call->ops) && !strided && kiln_type_bits(type) == 16 && n > LONG && n % COLUMNS == 0;
 }
@@ -305,10 +304,12 @@ kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_
     const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" }, { OUT, "out", a->out, TYPES_FLOAT, "Y[M][N]" } };
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "N", "x");
-    if (!status && is_long_softmax(&call, a->x->type))
-        status = call_kernel(&call, "norm/softmax.tile", "softmax_long", "T=%s, TY=%s", kiln_type_name(a->x->type),
+    if (!status && is_long_softmax(&call, call_extent(&call, "N"), a->x->type)) {
+        status = call_kernel(&call, "norm/softmax.tile", "softmax_long",
+                             "T=%s, TY=%s, LABEL=none, DLOSS=none, LOSS=none, LSE=none", kiln_type_name(a->x->type),
                              kiln_type_name(a->out->type));
-    else if (!status)
+        for (int i = 0; i < 4 && !status; i++) call_add(&call, KILN_NONE);
+    } else if (!status)
         status = call_kernel(&call, "norm/softmax.tile", "softmax", "T=%s, TY=%s, BN=%d", kiln_type_name(a->x->type),
                              kiln_type_name(a->out->type), softmax_columns(&call, a->x->type));
     return status ? status : call_run(&call, stream, NULL, 0);
@@ -319,14 +320,24 @@ kiln_status kiln_cross_entropy(kiln_ops *ops, kiln_stream *stream, const kiln_cr
     Call call;
     kiln_status status = call_begin(&call, "kiln_cross_entropy", ops, a, FORM(kiln_cross_entropy_args));
     if (call_again(&call, stream, &status)) return status;
-    const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
-                           { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
-                           { OUT, "loss", a->loss, 1 << KILN_F32, "[M]" },
-                           { OUT, "lse", a->lse, 1 << KILN_F32, "[M]" } };
-    status = check_all(&call, wants, COUNT(wants));
+    const Want logits = { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
+               dlogits = { OUT, "dlogits", a->dlogits, 0, "DX[M][V]" },
+               labels = { IN, "labels", a->labels, 1 << KILN_I32, "LABEL[M]" },
+               dloss = { IN_OPTIONAL, "dloss", a->dloss, 1 << KILN_F32, "[M]" },
+               loss = { OUT, "loss", a->loss, 1 << KILN_F32, "[M]" },
+               lse = { OUT, "lse", a->lse, 1 << KILN_F32, "[M]" };
+    const Want alone[] = { logits, labels, loss, lse }, both[] = { logits, dlogits, labels, dloss, loss, lse };
+    status = a->dlogits ? check_all(&call, both, COUNT(both)) : check_all(&call, alone, COUNT(alone));
     if (!status) status = check_least(&call, "V", "logits");
-    if (!status)
-        status = call_kernel(&call, "nn/cross_entropy.tile", "cross_entropy", "T=%s", kiln_type_name(a->logits->type));
+    if (!status && a->dloss && !a->dlogits)
+        status = call_fail(&call, KILN_BAD_ARGUMENT, "'dlogits' is null, but 'dloss' is not");
+    if (status) return status;
+    const bool is_long = a->dlogits && is_long_softmax(&call, call_extent(&call, "V"), a->logits->type);
+    status = call_kernel(&call, is_long ? "norm/softmax.tile" : "nn/cross_entropy.tile",
+                         is_long      ? "softmax_long"
+                         : a->dlogits ? "cross_entropy_gradient"
+                                      : "cross_entropy",
+                         "T=%s%s", kiln_type_name(a->logits->type), !a->dlogits ? "" : LACKS(a->dloss, "DLOSS"));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 

@@ -395,8 +395,9 @@ static kiln_status find_attention(Call *call, const kiln_paged_attention_args *a
                        a->v_scales ? "" : ", VSCALE=none", a->lse ? "" : ", LSE=none");
 }
 
-static kiln_status prepare_attention(Call *call, const kiln_paged_attention_args *a)
+static kiln_status prepare_attention(Call *call, const void *args)
 {
+    const kiln_paged_attention_args *const a = args;
     double scale;
     Plan plan;
     kiln_tensor tiles, parts;
@@ -418,27 +419,17 @@ static kiln_status prepare_attention(Call *call, const kiln_paged_attention_args
     return KILN_OK;
 }
 
-// What looks at values: offsets, and the pages that are used.
-typedef struct Looks {
-    kiln_kernel *offsets, *pages;
-} Looks;
-
-static kiln_status find_looks(const Call *call, const kiln_tensor *offsets, Looks *looks)
+// Offsets, and the pages that are used.
+static kiln_status look(Call *call, kiln_stream *stream, const void *args)
 {
     static const char file[] = "attention/inputs.tile";
     static const Taken taken[] = { { TABLE, "TABLE" }, { LENGTHS, "LENGTH" }, { OFFSETS, "OFFSET" } };
-    looks->offsets = NULL;
-    kiln_status status = call_taking_kernel(call, file, "attention_pages", taken, 3, &looks->pages, "%s", "");
-    if (!status && offsets)
-        status = call_taking_kernel(call, file, "attention_offsets", taken + 2, 1, &looks->offsets, "%s", "");
-    return status;
-}
-
-static kiln_status look(Call *call, kiln_stream *stream, const kiln_paged_attention_args *a)
-{
-    Looks looks;
-    kiln_status status = call_room(call, a->workspace_bytes);
-    if (!status) status = find_looks(call, a->q_offsets, &looks);
+    const kiln_paged_attention_args *const a = args;
+    kiln_kernel *used, *ordered = NULL;
+    kiln_status status = call_taking_kernel(call, file, "attention_pages", taken, 3, &used, "%s", "");
+    if (!status && a->q_offsets)
+        status = call_taking_kernel(call, file, "attention_offsets", taken + 2, 1, &ordered, "%s", "");
+    if (status || call->sizing) return status;
     const int64_t TQ = call_extent(call, "TQ");
     const kiln_arg offsets[] = { call_tensor(call, OFFSETS), KILN_INT(TQ),
                                  KILN_INT(most_queries(call, a->q_offsets, a->max_queries)) };
@@ -449,31 +440,23 @@ static kiln_status look(Call *call, kiln_stream *stream, const kiln_paged_attent
                                KILN_INT(call_extent(call, "pages")),
                                KILN_INT(call_extent(call, "page size")),
                                KILN_INT(a->window) };
-    if (!status && looks.offsets) status = call_launch(call, stream, looks.offsets, offsets, COUNT(offsets));
-    return status ? status : call_launch(call, stream, looks.pages, pages, COUNT(pages));
+    if (ordered) status = call_launch(call, stream, ordered, offsets, COUNT(offsets));
+    return status ? status : call_launch(call, stream, used, pages, COUNT(pages));
 }
+
+static const CallPair paged_attention = { .name = "kiln_paged_attention",
+                                          .size_name = "kiln_paged_attention_workspace_size",
+                                          .prepare = prepare_attention,
+                                          .look = look };
 
 kiln_status kiln_paged_attention_workspace_size(kiln_ops *ops, const kiln_paged_attention_args *a, size_t *bytes)
 {
-    Call call;
-    Looks looks;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_paged_attention_workspace_size", ops, a, FORM(kiln_paged_attention_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_attention(&call, a);
-    if (!status && ops_look_at_values(ops))
-        status = find_looks(&call, a->q_offsets, &looks); // the call finds them built
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&paged_attention, ops, a, FORM(kiln_paged_attention_args), bytes);
 }
 
 kiln_status kiln_paged_attention(kiln_ops *ops, kiln_stream *stream, const kiln_paged_attention_args *a)
 {
-    Call call;
-    kiln_status status = call_begin(&call, "kiln_paged_attention", ops, a, FORM(kiln_paged_attention_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_attention(&call, a);
-    if (!status && ops_look_at_values(ops)) status = look(&call, stream, a);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&paged_attention, ops, stream, a, FORM(kiln_paged_attention_args));
 }
 
 // ---- new tokens

@@ -8,11 +8,14 @@
 #include <stdio.h>
 
 enum {
-    BLOCK = 128,           // columns of codes that kernels take at a time
-    K_STEP = 32,           // that K is a multiple of
-    FEW_ROWS = 8,          // of a, that are multiplied one by one, or in fours
-    BYTES_ROWS = 6,        // ... on a GPU, by codes of i4 or i2
-    WORDS_READ = 4,        // of such codes, by a thread at a time: 16 bytes
+    BLOCK = 128,  // columns of codes that kernels take at a time
+    K_STEP = 32,  // that K is a multiple of
+    FEW_ROWS = 8, // of a, that are multiplied one by one, or in fours
+    WORD_BITS = 32,
+    WORDS_READ = 4,        // of codes of i4 or i2 of one row on a GPU, by a thread at a time: 16 bytes
+    RING_CODES = 1 << 27,  // of such codes, from which on they are fetched ahead
+    RING_COLUMNS = 128,    // of a tile of several rows
+    ROW_CODES = 1 << 26,   // up to which one row by codes of 4 bits goes without tensor cores
     STEP_ON_CPU = 1024,    // columns of codes
     GEMV_ROWS = 2,         // ... on a GPU, where codes have scales of groups
     TILED_CODES = 1 << 25, // from which on one row goes by tiles
@@ -350,10 +353,9 @@ static Tiling choose_few(const Call *call, int64_t m, int64_t blocks, int group)
 }
 
 // Whether few rows go by few_left.tile.
-static bool takes_few(const Format *f, const kiln_quantised_gemm_args *g, int group)
+static bool takes_few(const Format *f, int group)
 {
-    return (f->code == KILN_U4 || f->code == KILN_I4 || f->code == KILN_E2M1) && g->format != KILN_QUANT_NF4 &&
-           !f->minima && group >= K_STEP;
+    return (f->code == KILN_U4 || f->code == KILN_I4 || f->code == KILN_E2M1) && !f->minima && group >= K_STEP;
 }
 
 // Rows that are multiplied one by one, or in fours.
@@ -362,7 +364,9 @@ static int64_t gemv_rows(const Call *call, const Format *f, bool is_few)
     if (ops_on_cpu(call->ops)) return FEW_ROWS;
     if (f->code == KILN_E4M3) return GEMV_ROWS;
     if (f->code == KILN_E2M1) return 0;
-    return is_few && call_extent(call, "N") * call_extent(call, "K") >= TILED_CODES ? 0 : 1;
+    return is_few && f != &formats[KILN_QUANT_NF4] && call_extent(call, "N") * call_extent(call, "K") >= TILED_CODES
+               ? 0
+               : 1;
 }
 
 // A step of a short K on the CPU: not longer than that, but by twos.
@@ -376,6 +380,24 @@ static const char *step_on_cpu(const Call *call, int chunk, char text[16])
     return text;
 }
 
+// One row of groups of a block's columns on Hopper, of matrices that tiles take longer for (one H200).
+static bool takes_row(const Call *call, const Format *f, int group)
+{
+    return ops_on_hopper(call->ops) && call_extent(call, "M") == 1 && group == BLOCK &&
+           (f->code == KILN_U4 || f->code == KILN_I4) && f != &formats[KILN_QUANT_NF4] &&
+           call_extent(call, "N") * call_extent(call, "K") <= ROW_CODES;
+}
+
+static kiln_status choose_row(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
+    retype(call, A, g->a->type, K_STEP);
+    retype(call, CODES, KILN_U32, 0);
+    return call_kernel(call, "quant/row.tile", "quant_row", "T=%s, TC=%s, SIGNED=%s, TS=%s%-s%-s%-s",
+                       kiln_type_name(g->a->type), kiln_type_name(g->c->type), yes(f->code == KILN_I4),
+                       kiln_type_name(g->scales->type), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
+                       LACKS(g->bias, "BIAS"));
+}
+
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N"), k = call_extent(call, "K");
@@ -383,7 +405,8 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
-    const bool is_few = ops_on_hopper(call->ops) && takes_few(f, g, group);
+    const bool is_few = ops_on_hopper(call->ops) && takes_few(f, group);
+    if (takes_row(call, f, group)) return choose_row(call, f, g);
     if (m <= gemv_rows(call, f, is_few)) {
         char step[16];
         retype(call, A, g->a->type, chunk);
@@ -436,6 +459,27 @@ static kiln_status choose_fp8_parts(Call *call, const kiln_quantised_gemm_args *
     return status;
 }
 
+// Rows by codes of i4 or i2 on a GPU that take less time one by one than by tiles (one H200).
+static bool takes_bytes_rows(const Call *call, int bits)
+{
+    const int64_t m = call_extent(call, "M"), codes = call_extent(call, "N") * call_extent(call, "K");
+    return m <= 1 || (m <= FEW_ROWS && m * codes < ((int64_t)1 << 31) / bits);
+}
+
+// Codes fetched ahead: one row of many, or several rows whose tiles fill the processors, nearly.
+static kiln_status choose_bytes_rows(Call *call, const kiln_quantised_gemm_args *g, int bits)
+{
+    const int64_t m = call_extent(call, "M"), n = call_extent(call, "N");
+    const bool is_ring = m > 1 ? (n + RING_COLUMNS - 1) / RING_COLUMNS * m * 4 >= ops_processors(call->ops) * 3
+                               : n * call_extent(call, "K") >= RING_CODES;
+    retype(call, A, KILN_U32, is_ring ? WORD_BITS / bits : WORDS_READ);
+    retype(call, CODES, KILN_U32, is_ring ? 0 : WORDS_READ);
+    return call_kernel(call, is_ring ? "quant/bytes_ring.tile" : "quant/bytes_row.tile",
+                       is_ring ? "quant_bytes_ring" : "quant_bytes_row", "TC=%s, BITS=%d%s%-s%-s%-s",
+                       kiln_type_name(g->c->type), bits, is_ring && m > 1 ? ", BN=128" : "", LACKS(g->a_scales, "SA"),
+                       LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+}
+
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M");
@@ -453,13 +497,8 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
         return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%s%-s", c, rows,
                            !on_cpu && m <= FEW_TILES_ROWS ? ", BN=64, STAGES=5" : "", LACKS(g->bias, "BIAS"));
     }
-    if (is_left && m <= BYTES_ROWS) {
-        retype(call, A, KILN_U32, WORDS_READ);
-        retype(call, CODES, KILN_U32, WORDS_READ);
-        return call_kernel(call, "quant/bytes_row.tile", "quant_bytes_row", "TC=%s, BITS=%d%-s%-s%-s", c,
-                           (int)kiln_type_bits(f->code), LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"),
-                           LACKS(g->bias, "BIAS"));
-    }
+    const int bits = (int)kiln_type_bits(f->code);
+    if (is_left && takes_bytes_rows(call, bits)) return choose_bytes_rows(call, g, bits);
     if (!is_left && m <= FEW_ROWS) {
         const int chunk = on_cpu ? BLOCK : 16;
         retype(call, A, KILN_I8, chunk);
@@ -477,27 +516,25 @@ static kiln_status choose(Call *call, const Format *f, const kiln_quantised_gemm
     return f->scaling == BY_GROUPS ? choose_groups(call, f, g) : choose_bytes(call, f, g);
 }
 
+static kiln_status prepare(Call *call, const void *args)
+{
+    const Format *f;
+    const kiln_status status = check(call, args, &f);
+    return status ? status : choose(call, f, args);
+}
+
+static const CallPair quantised_gemm = { .name = "kiln_quantised_gemm",
+                                         .size_name = "kiln_quantised_gemm_workspace_size",
+                                         .prepare = prepare };
+
 kiln_status kiln_quantised_gemm_workspace_size(kiln_ops *ops, const kiln_quantised_gemm_args *args, size_t *bytes)
 {
-    Call call;
-    const Format *f;
-    kiln_status status = call_begin_sizing(&call, "kiln_quantised_gemm_workspace_size", ops, args,
-                                           FORM(kiln_quantised_gemm_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = check(&call, args, &f);
-    if (!status) status = choose(&call, f, args);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&quantised_gemm, ops, args, FORM(kiln_quantised_gemm_args), bytes);
 }
 
 kiln_status kiln_quantised_gemm(kiln_ops *ops, kiln_stream *stream, const kiln_quantised_gemm_args *args)
 {
-    Call call;
-    const Format *f;
-    kiln_status status = call_begin(&call, "kiln_quantised_gemm", ops, args, FORM(kiln_quantised_gemm_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = check(&call, args, &f);
-    if (!status) status = choose(&call, f, args);
-    return status ? status : call_run(&call, stream, args->workspace, args->workspace_bytes);
+    return pair_run(&quantised_gemm, ops, stream, args, FORM(kiln_quantised_gemm_args));
 }
 
 // ---- packing

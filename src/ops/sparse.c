@@ -141,48 +141,47 @@ static kiln_status check_prefill(Call *call, const kiln_block_sparse_args *a, Pr
     return check_prefill_blocks(call, a, p);
 }
 
-static kiln_status prepare_prefill(Call *call, const kiln_block_sparse_args *a, Prefill *p)
+static kiln_status prepare_prefill(Call *call, const void *args)
 {
-    kiln_status status = check_prefill(call, a, p);
+    const kiln_block_sparse_args *const a = args;
+    Prefill p;
+    kiln_status status = check_prefill(call, a, &p);
     if (status) return status;
     call_take_bytes(call, 3);
     status = call_kernel(call, "sparse/block.tile", "block_sparse",
                          "T=%s, D=%d, DV=%d, CAUSAL=%s, BQ=%d, BK=%d%-s%-s%-s%-s%-s", kiln_type_name(a->q->type),
-                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal), p->query_block,
-                         p->key_block, a->mask ? ", LIST=none" : ", MASK=none", LACKS(a->counts, "COUNT"),
+                         (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal), p.query_block,
+                         p.key_block, a->mask ? ", LIST=none" : ", MASK=none", LACKS(a->counts, "COUNT"),
                          LACKS(a->q_offsets, "QOffset"), LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"));
     if (status) return status;
-    call_add(call, KILN_INT(p->queries));
-    call_add(call, KILN_INT(p->keys));
-    call_add(call, KILN_INT(p->room));
+    call_add(call, KILN_INT(p.queries));
+    call_add(call, KILN_INT(p.keys));
+    call_add(call, KILN_INT(p.room));
     call_add(call, KILN_INT(a->first_row));
-    call_add(call, KILN_FLOAT(p->scale));
+    call_add(call, KILN_FLOAT(p.scale));
     return KILN_OK;
 }
 
+static kiln_status look_prefill(Call *call, kiln_stream *stream, const void *args)
+{
+    const kiln_block_sparse_args *const a = args;
+    const kiln_status status = call_check_offsets(call, stream, 6, call_extent(call, "S"), a->max_queries);
+    return status ? status : call_check_offsets(call, stream, 7, call_extent(call, "SKV"), a->max_keys);
+}
+
+static const CallPair block_sparse = { .name = "kiln_block_sparse",
+                                       .size_name = "kiln_block_sparse_workspace_size",
+                                       .prepare = prepare_prefill,
+                                       .look = look_prefill };
+
 kiln_status kiln_block_sparse_workspace_size(kiln_ops *ops, const kiln_block_sparse_args *a, size_t *bytes)
 {
-    Call call;
-    Prefill p;
-    kiln_status status =
-        call_begin_sizing(&call, "kiln_block_sparse_workspace_size", ops, a, FORM(kiln_block_sparse_args), bytes);
-    if (call_again(&call, NULL, &status)) return status;
-    status = prepare_prefill(&call, a, &p);
-    if (!status) status = call_check_offsets(&call, NULL, 6, 0, 0);
-    return status ? status : call_size(&call, bytes);
+    return pair_size(&block_sparse, ops, a, FORM(kiln_block_sparse_args), bytes);
 }
 
 kiln_status kiln_block_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_block_sparse_args *a)
 {
-    Call call;
-    Prefill p;
-    kiln_status status = call_begin(&call, "kiln_block_sparse", ops, a, FORM(kiln_block_sparse_args));
-    if (call_again(&call, stream, &status)) return status;
-    status = prepare_prefill(&call, a, &p);
-    if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = call_check_offsets(&call, stream, 6, call_extent(&call, "S"), a->max_queries);
-    if (!status) status = call_check_offsets(&call, stream, 7, call_extent(&call, "SKV"), a->max_keys);
-    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
+    return pair_run(&block_sparse, ops, stream, a, FORM(kiln_block_sparse_args));
 }
 
 // ---- decoding

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """site_test.py - the pages of the documentation site are made from docs/, kernels/, the headers and the Python package as they
-stand, their links lead somewhere, and check_site.py finds what is wrong in a site. Where Sphinx is here, a small site is made.
+stand, their links lead somewhere, a page that cannot be made is named, and check_site.py finds what is wrong in a site. Where Sphinx
+is here, a small site is made.
 
 usage: site_test.py KILN-COMMAND SOURCE-FOLDER"""
 import os
@@ -133,6 +134,15 @@ def faults_are_found(folder):
                                "other.html: gone.html is not there", "other.html: index.html has no 'nothing'"], said)
 
 
+def missing_pages_are_named(folder):
+    command = os.path.join(folder, "kiln")
+    with open(command, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n[ \"$2\" != --arch=90 ] || { echo 'kiln: disk full' >&2; exit 1; }\nexec '%s' \"$@\"\n" % KILN)
+    os.chmod(command, 0o755)
+    code, said = run(sys.executable, "-B", os.path.join(SITE, "pages.py"), "--few", "--explain", command, SOURCE, os.path.join(folder, "few"))
+    ok(code == 1 and re.search(r"^site: explain/\S+\.html is not made, the page of \w+ of kernels/\S+\.tile: kiln: disk full$", said, re.M), said)
+
+
 def sphinx_makes_it(folder):
     if subprocess.run([sys.executable, "-c", "import sphinx, myst_parser, furo"], stderr=subprocess.DEVNULL).returncode:
         results["skipped"] += 1
@@ -153,6 +163,7 @@ def main():
         if code == 0:
             pages_say(links_lead_somewhere(work))
         faults_are_found(folder)
+        missing_pages_are_named(folder)
         sphinx_makes_it(folder)
     print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
     return 1 if results["failed"] else 0

@@ -276,16 +276,52 @@ static void cross_entropy(void **state)
         ops, NULL,
         &(kiln_cross_entropy_backward_args){
             .logits = of(x), .labels = &moved, .lse = of(lse), .dloss = of(dloss), .dlogits = of(dx2) }));
+    Array *const loss3 = result(KILN_F32, ROWS, 0), *const dx3 = result(KILN_BF16, ROWS, V);
+    done(kiln_cross_entropy(ops, NULL,
+                            &(kiln_cross_entropy_args){ .logits = of(x),
+                                                        .labels = of(labels),
+                                                        .loss = of(loss3),
+                                                        .lse = of(lse),
+                                                        .dloss = of(dloss),
+                                                        .dlogits = of(dx3) }));
     const kiln_arg logits = KILN_TENSOR(host_copy(x)), label = KILN_TENSOR(host_copy(labels));
-    const kiln_arg args[] = { logits, label, KILN_TENSOR(l), KILN_TENSOR(e) };
-    const kiln_arg back[] = { logits, label, KILN_TENSOR(e), KILN_TENSOR(host_copy(dloss)), KILN_TENSOR(d) };
-    run_reference("nn/cross_entropy.tile", "cross_entropy", "T=f32", args, 4);
-    run_reference("nn/cross_entropy.tile", "cross_entropy_backward", "T=f32", back, 5);
+    const kiln_arg weight = KILN_TENSOR(host_copy(dloss));
+    const kiln_arg args[] = { logits, KILN_TENSOR(d), label, weight, KILN_TENSOR(l), KILN_TENSOR(e) };
+    run_reference("nn/cross_entropy.tile", "cross_entropy_gradient", "T=f32", args, 6);
     compare("loss", loss, numbers(l));
     compare("lse", lse, numbers(e));
-    compare("dlogits", dx, numbers(d));
     compare("loss", loss2, numbers(l));
+    compare("loss", loss3, numbers(l));
+    compare("dlogits", dx, numbers(d));
     compare("dlogits", dx2, numbers(d));
+    compare("dlogits", dx3, numbers(d));
+}
+
+// Both kernels that write the gradient with the loss: for long rows and for others, without weights of rows.
+static void cross_entropy_of_long_rows(void **state)
+{
+    enum { ROWS = 3 };
+    static const int columns[] = { 5003, 86016 };
+    for (int i = 0; i < 2; i++) {
+        Array *const x = drawn(KILN_BF16, ROWS, columns[i], -5, 5), *const labels = whole(ROWS, -5000, columns[i]);
+        Array *const loss = result(KILN_F32, ROWS, 0), *const lse = result(KILN_F32, ROWS, 0);
+        Array *const dx = result(KILN_BF16, ROWS, columns[i]);
+        const kiln_tensor *const l = host_result(loss), *const e = host_result(lse), *const d = host_result(dx);
+        done(kiln_cross_entropy(
+            ops, NULL,
+            &(kiln_cross_entropy_args){
+                .logits = of(x), .labels = of(labels), .loss = of(loss), .lse = of(lse), .dlogits = of(dx) }));
+        const kiln_arg args[] = { KILN_TENSOR(host_copy(x)),
+                                  KILN_TENSOR(d),
+                                  KILN_TENSOR(host_copy(labels)),
+                                  KILN_NONE,
+                                  KILN_TENSOR(l),
+                                  KILN_TENSOR(e) };
+        run_reference("nn/cross_entropy.tile", "cross_entropy_gradient", "T=f32, DLOSS=none", args, 6);
+        compare("loss", loss, numbers(l));
+        compare("lse", lse, numbers(e));
+        compare("dlogits", dx, numbers(d));
+    }
 }
 
 static void embedding(void **state)
@@ -412,6 +448,12 @@ static void others_are_refused(void **state)
                  *const out = ARRAY(KILN_F32, 1, 4, 3, 8);
     kiln_conv2d_args conv = { .x = of(image), .filter = of(filter), .out = of(out) };
     assert_fails(kiln_conv2d(ops, NULL, &conv), KILN_BAD_SHAPE, "dimension 1 of 'out' is 4, expected 3");
+    Array *const labels = whole(2, 0, 48), *const rows = result(KILN_F32, 2, 0), *const lse = result(KILN_F32, 2, 0),
+                 *const weights = drawn(KILN_F32, 2, 0, 0, 1);
+    const kiln_cross_entropy_args loss = {
+        .logits = of(x), .labels = of(labels), .loss = of(rows), .lse = of(lse), .dloss = of(weights)
+    };
+    assert_fails(kiln_cross_entropy(ops, NULL, &loss), KILN_BAD_ARGUMENT, "'dlogits' is null, but 'dloss' is not");
     conv.dilation = 3;
     assert_fails(kiln_conv2d(ops, NULL, &conv), KILN_BAD_SHAPE, "reaches over 7 elements, expected 1 to 5: H of 'x'");
 }
@@ -425,6 +467,7 @@ int main(void)
         cmocka_unit_test_teardown(softmax_and_argmax, free_arrays),
         cmocka_unit_test_teardown(softmax_of_long_rows, free_arrays),
         cmocka_unit_test_teardown(cross_entropy, free_arrays),
+        cmocka_unit_test_teardown(cross_entropy_of_long_rows, free_arrays),
         cmocka_unit_test_teardown(embedding, free_arrays),
         cmocka_unit_test_teardown(casts, free_arrays),
         cmocka_unit_test_teardown(hadamard, free_arrays),

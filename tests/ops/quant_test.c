@@ -311,6 +311,7 @@ static void integers(void **state)
     check(&(Case){ KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 32, 64, true, KILN_BF16, KILN_BF16 }, 1, 9);
     check(&(Case){ KILN_QUANT_INT4, KILN_QUANT_AWQ, 4, 128, 128, true, KILN_F16, KILN_F16 }, 3, 70);
     check(&(Case){ KILN_QUANT_INT4, KILN_QUANT_GPTQ, 4, 64, 64, true, KILN_F16, KILN_F16 }, 1, 0);
+    check(&(Case){ KILN_QUANT_INT4S, KILN_QUANT_PLAIN, 4, 128, 128, false, KILN_F16, KILN_F16 }, 1, 0);
     check(&(Case){ KILN_QUANT_INT2, KILN_QUANT_GPTQ, 2, 128, 256, true, KILN_F16, KILN_F16 }, 1, 0);
 }
 
@@ -332,17 +333,17 @@ static void blocks_of_ggml(void **state)
 
 // ---- products of bytes
 
-enum { FEW = 3 }; // rows that lie apart
+enum { FEW = 3, WIDE = 4224 }; // rows that lie apart; columns whose tiles fill the processors of a GPU
 
-static void check_bytes(kiln_quant_format format, int bits, int64_t m)
+static void check_bytes(kiln_quant_format format, int bits, int64_t m, int64_t columns)
 {
     const Case c = { format, bits == 2 ? KILN_QUANT_INTERLEAVED : KILN_QUANT_PLAIN, bits, 0, 0, false, KILN_I8, 0 };
-    Weights w = { .source = ARRAY(KILN_U8, N, K * bits / 8), .codes = ARRAY(KILN_U8, N, K * bits / 8) };
-    Array *const a = ARRAY(KILN_I8, m, K), *const to = ARRAY(KILN_F32, m, N), *const rows = ARRAY(KILN_F32, m);
-    double *const numbers = test_malloc(sizeof(double) * N * K), *const expected =
-                                                                     test_malloc(sizeof(double) * (size_t)(m * N));
+    Weights w = { .source = ARRAY(KILN_U8, columns, K * bits / 8), .codes = ARRAY(KILN_U8, columns, K * bits / 8) };
+    Array *const a = ARRAY(KILN_I8, m, K), *const to = ARRAY(KILN_F32, m, columns), *const rows = ARRAY(KILN_F32, m);
+    double *const numbers = test_malloc(sizeof(double) * (size_t)(columns * K));
+    double *const expected = test_malloc(sizeof(double) * (size_t)(m * columns));
     clear(w.source);
-    for (int64_t i = 0; i < N * K; i++) {
+    for (int64_t i = 0; i < columns * K; i++) {
         const int code = (int)integer(0, (1 << bits) - 1);
         put_code(&c, w.source, i / K, i % K, code);
         numbers[i] = number_of(format, code);
@@ -354,10 +355,10 @@ static void check_bytes(kiln_quant_format format, int bits, int64_t m)
     const kiln_quant_pack_args args = pack_args(&c, &w);
     assert_ok(kiln_quant_pack(ops, NULL, &args));
     for (int64_t i = 0; i < m; i++)
-        for (int64_t n = 0; n < N; n++) {
-            expected[i * N + n] = 0;
-            for (int64_t k = 0; k < K; k++) expected[i * N + n] += get(a, i * K + k) * numbers[n * K + k];
-            expected[i * N + n] *= get(rows, i);
+        for (int64_t n = 0; n < columns; n++) {
+            expected[i * columns + n] = 0;
+            for (int64_t k = 0; k < K; k++) expected[i * columns + n] += get(a, i * K + k) * numbers[n * K + k];
+            expected[i * columns + n] *= get(rows, i);
         }
     kiln_quantised_gemm_args product = args_of(&c, &w, m == FEW ? array_spread(a, false) : a, NULL, to);
     product.a_scales = of(rows);
@@ -369,12 +370,13 @@ static void check_bytes(kiln_quant_format format, int bits, int64_t m)
 
 static void bytes(void **state)
 {
-    check_bytes(KILN_QUANT_W8A8, 8, 1);
-    check_bytes(KILN_QUANT_W8A8, 8, 20);
-    check_bytes(KILN_QUANT_W4A8, 4, FEW);
-    check_bytes(KILN_QUANT_W4A8, 4, 20);
-    check_bytes(KILN_QUANT_W2A8, 2, FEW);
-    check_bytes(KILN_QUANT_W2A8, 2, 20);
+    check_bytes(KILN_QUANT_W8A8, 8, 1, N);
+    check_bytes(KILN_QUANT_W8A8, 8, 20, N);
+    check_bytes(KILN_QUANT_W4A8, 4, FEW, N);
+    check_bytes(KILN_QUANT_W4A8, 4, 20, N);
+    check_bytes(KILN_QUANT_W2A8, 2, FEW, N);
+    check_bytes(KILN_QUANT_W2A8, 2, 20, N);
+    check_bytes(KILN_QUANT_W2A8, 2, FEW, WIDE);
 }
 
 static void blocks_of_fp8(void **state)

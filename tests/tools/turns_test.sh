@@ -30,6 +30,8 @@ while [ $day -lt 20015 ]; do
     took hopper "$compiled"
     took sanitized "$sanitized"
     took emulated "$emulated"
+    took pipelined "$pipelined"
+    took generic "$emulated_80"
     took check "$of_check"
     took avx2 "$of_avx2"
     took portable "$of_portable"
@@ -48,6 +50,9 @@ find kernels -name '*.tile' | sort >"$folder/kernels"
 grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' "$folder/kernels" >"$folder/others"
 find tests/language/run -maxdepth 1 -name '*.tile' | sort >"$folder/language"
 find python/tests -name 'test_*.py' | sort >"$folder/python"
+all_pipelined | sort >"$folder/pipelined"
+all_generic | sort >"$folder/generic"
+for form in pipelined generic; do expect_all $form "$folder/$form"; done
 for form in whole hopper sanitized emulated check; do expect_all $form "$folder/kernels"; done
 for form in avx2 portable; do expect_all $form "$folder/others"; done
 for form in language-hopper language-generic; do expect_all $form "$folder/language"; done

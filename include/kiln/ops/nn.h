@@ -117,13 +117,18 @@ typedef struct kiln_softmax_args {
 
 KILN_API kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_args *args);
 
-/* loss = lse - logits[label], natural logarithms. A label outside of the row, such as -100, is ignored: loss and gradient are 0. */
+/*
+ * loss = lse - logits[label], natural logarithms. A label outside of the row, such as -100, is ignored: loss and gradient are 0.
+ * kiln_cross_entropy writes the gradient, too, if dlogits is given, which is faster than kiln_cross_entropy_backward after it.
+ */
 typedef struct kiln_cross_entropy_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *logits;       /* in   T [M][V], V at least 1 */
     const kiln_tensor *labels;       /* in   i32 [M] */
     const kiln_tensor *loss;         /* out  f32 [M] */
     const kiln_tensor *lse;          /* out  f32 [M]: the logarithm of the sum of exponentials, for the backward pass */
+    const kiln_tensor *dloss;        /* in   f32 [M]; NULL: 1. Not without dlogits */
+    const kiln_tensor *dlogits;      /* out  T [M][V], no memory of logits; NULL: not wanted */
 } kiln_cross_entropy_args;
 
 typedef struct kiln_cross_entropy_backward_args {

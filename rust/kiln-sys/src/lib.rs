@@ -680,6 +680,8 @@ pub struct kiln_cross_entropy_args {
     pub labels: *const kiln_tensor,
     pub loss: *const kiln_tensor,
     pub lse: *const kiln_tensor,
+    pub dloss: *const kiln_tensor,
+    pub dlogits: *const kiln_tensor,
 }
 
 impl Default for kiln_cross_entropy_args {

@@ -1045,6 +1045,10 @@ pub struct CrossEntropyArgs<'a> {
     pub loss: Option<&'a Tensor>,
     /// `` out f32 [M]: the logarithm of the sum of exponentials, for the backward pass ``
     pub lse: Option<&'a Tensor>,
+    /// `` in f32 [M]; NULL: 1. Not without dlogits ``
+    pub dloss: Option<&'a Tensor>,
+    /// `` out T [M][V], no memory of logits; NULL: not wanted ``
+    pub dlogits: Option<&'a Tensor>,
 }
 
 impl CrossEntropyArgs<'_> {
@@ -1057,6 +1061,8 @@ impl CrossEntropyArgs<'_> {
             labels: tensor(self.labels, held),
             loss: tensor(self.loss, held),
             lse: tensor(self.lse, held),
+            dloss: tensor(self.dloss, held),
+            dlogits: tensor(self.dlogits, held),
         }
     }
 }

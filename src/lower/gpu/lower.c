@@ -184,19 +184,26 @@ static Lowering *decide_schedule(const Lowering *like)
 }
 
 // Anew where a schedule for one CTA says that a multiprocessor should hold more of them: from the kernel as it was before,
-// because analyses change it.
+// because analyses change it. choose_occupancy has counted what they need, so none is known to be refused; where one is, the
+// schedule for one stands, and with it the kernel as its analyses have changed it.
 static Lowering *decide_kernel(const Lowering *like)
 {
     TileKernel *const kernel = like->kernel;
-    TileOp *const body = is_occupancy_open(like) ? tile_copy_block(kernel, kernel->body) : NULL;
+    TileOp *const before = is_occupancy_open(like) ? tile_copy_block(kernel, kernel->body) : NULL;
     Lowering *const first = decide_schedule(like);
-    const int chosen = first->failed || !body ? 1 : choose_occupancy(first);
+    const int chosen = first->failed || !before ? 1 : choose_occupancy(first);
     if (chosen == 1) return first;
+    TileOp *const changed = kernel->body;
     Lowering more = *like;
     more.occupancy_chosen = chosen;
     more.why_occupancy = first->why_occupancy;
-    kernel->body = body;
-    return decide_schedule(&more);
+    more.diags = diags_new(like->arena);
+    kernel->body = before;
+    Lowering *const second = decide_schedule(&more);
+    kernel->diags = second->diags = like->diags;
+    if (!second->failed) return second;
+    kernel->body = changed;
+    return first;
 }
 
 LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)

@@ -60,7 +60,7 @@ gemm "no wait until stores have read" 's/(#define tma_wait_read\(n\)).*/\1/' 'ma
 gemm "no proxy fence before stores" 's/(void fence_async\(void\)) \{.*/\1 { }/' 'no fence.proxy.async between'
 fault "no proxy fence before a buffer that was loaded is given back" \
     '/fence_async\(\);/{N;N;N;s/fence_async\(\);\n( *__syncwarp\(\);\n.*\n *mbar_arrive)/\1/}' \
-    'the read by warp [0-9]+: there is no fence.proxy.async between' kernels/linear/kda.tile 'kda_forward<bf16,bf16,DK=64,DV=64,C=32'
+    'the read by warp [0-9]+: there is no fence.proxy.async between' kernels/linear/causal_conv.tile 'causal_conv<f32,W=2,ACT=0>(B=2, S=33, D=100'
 gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'never committed|may still read it'
 gemm "staging without swizzle" 's/(return panel \+ row \* BYTES \+) \(column_bytes \^ .*;/\1 column_bytes;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"

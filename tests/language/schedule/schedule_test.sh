@@ -44,6 +44,7 @@ check converted_fill 90 tests/language/run/clusters.tile converted
 check converted_layout 90 tests/language/run/conversions.tile converted
 check equivalent 90 tests/language/run/equivalent.tile product
 check shifted_rows 90 tests/language/run/shifted_rows.tile shifted BN=128
+check shifted_rows_odd 90 tests/language/run/shifted_rows.tile shifted BN=136
 check stream_k 90 kernels/gemm/stream_k.tile gemm_stream_k_main
 check odd_operands 90 tests/language/run/odd_products.tile anywhere
 check odd_results 90 tests/language/run/odd_products.tile other_subscripts

@@ -121,30 +121,10 @@ static OpenLoop *find_loop(OpenLoop *loop, const TileOp *source)
     return loop;
 }
 
-// The step for which a scope's body runs; -1: it does not run. As verify_run.c has it.
-static int step_of_scope(ScopeKind kind, const OpenLoop *inside, int n)
+static LoopPlace place_in(const OpenLoop *inside, int n)
 {
-    const int at = inside ? inside->at : 0;
-    switch (kind) {
-    case SCOPE_NO_STEP: return n == 0 ? 0 : -1;
-    case SCOPE_ANY_STEP: return n > 0 ? at : -1;
-    case SCOPE_FIRST_STEP: return n > 0 && at == 0 ? 0 : -1;
-    case SCOPE_LAST_STEP: return n > 0 && (!inside || at == n - 1) ? n - 1 : -1;
-    case SCOPE_PREVIOUS_STEP: return inside ? at - 1 : n - 1;
-    case SCOPE_NEXT_STEP: return at + 1 < n ? at + 1 : at;
-    case SCOPE_BUT_LAST: return at < n ? at : -1;
-    case SCOPE_BUT_FIRST: return at - 1;
-    case SCOPE_STEP_AHEAD: return inside && at + inside->ahead < n ? at + inside->ahead : -1;
-    case SCOPE_PLAIN:
-    case SCOPE_HAS_STEP:
-    case SCOPE_ONE_GROUP:
-    case SCOPE_ONE_THREAD:
-    case SCOPE_ONE_WARP:
-    case SCOPE_EACH_WARP:
-    case SCOPE_ALIGNED:
-    case SCOPE_ROW_PART: return at;
-    }
-    return at;
+    return inside ? (LoopPlace){ .n = n, .at = inside->at, .is_inside = true, .ahead = inside->ahead }
+                  : (LoopPlace){ .n = n };
 }
 
 static void unroll_scope(Unroll *u, const Action *action, OpenLoop *loop)
@@ -157,7 +137,7 @@ static void unroll_scope(Unroll *u, const Action *action, OpenLoop *loop)
         unroll_block(u, action->body, loop);
     } else {
         OpenLoop *const inside = find_loop(loop, action->scope.source);
-        const int n = steps_of(action->scope.source), to = step_of_scope(kind, inside, n);
+        const int n = steps_of(action->scope.source), to = scope_step(kind, place_in(inside, n));
         OpenLoop other = { loop, action->scope.source, to, n, 0 };
         if (kind == SCOPE_NEXT_STEP) u->is_next = inside && inside->at + 1 < n;
         if (to >= 0 && inside) {

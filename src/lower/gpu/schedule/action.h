@@ -100,4 +100,14 @@ struct Action {
     const ActionWork *work; // NULL: next to nothing (control flow, barriers)
 };
 
+// Where who runs a schedule is in a loop of n steps: in step `at`, if inside. Of LOOP_AHEAD, its rounds ahead.
+typedef struct LoopPlace {
+    int n, at;
+    bool is_inside;
+    int ahead;
+} LoopPlace;
+
+// The step for which a scope's body runs there; -1: it does not run (scope_step.c).
+int scope_step(ScopeKind kind, LoopPlace place);
+
 #endif

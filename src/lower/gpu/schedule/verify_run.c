@@ -80,33 +80,6 @@ static void leave_loops(const Run *run, Agent *agent, const ProgramStep *step)
     agent->pc = step->target;
 }
 
-// The step for which a scope's body runs, from the one at hand; -1: it does not run.
-static int scope_step(const Run *run, const Agent *agent, const ProgramStep *step)
-{
-    const int n = trips(run, step->loop), at = agent->step[step->loop];
-    const bool inside = agent->is_inside[step->loop];
-    switch (step->action->scope.kind) {
-    case SCOPE_ANY_STEP: return n > 0 ? (inside ? at : 0) : -1;
-    case SCOPE_NO_STEP: return n == 0 ? 0 : -1;
-    case SCOPE_FIRST_STEP: return n > 0 && (!inside || at == 0) ? 0 : -1;
-    case SCOPE_LAST_STEP: return n > 0 && (!inside || at == n - 1) ? n - 1 : -1;
-    case SCOPE_PREVIOUS_STEP: return inside ? at - 1 : n - 1;
-    case SCOPE_NEXT_STEP: return at + 1 < n ? at + 1 : at;
-    case SCOPE_BUT_LAST: return at < n ? at : -1;
-    case SCOPE_BUT_FIRST: return at - 1;
-    case SCOPE_HAS_STEP: return at;
-    case SCOPE_STEP_AHEAD:
-    case SCOPE_PLAIN:
-    case SCOPE_ONE_GROUP:
-    case SCOPE_ONE_THREAD:
-    case SCOPE_ONE_WARP:
-    case SCOPE_EACH_WARP:
-    case SCOPE_ALIGNED:
-    case SCOPE_ROW_PART: return at;
-    }
-    return at;
-}
-
 static int rounds_ahead(const Agent *agent, int loop)
 {
     for (int i = 0; i < agent->program->steps.count; i++) {
@@ -120,18 +93,18 @@ static int rounds_ahead(const Agent *agent, int loop)
 
 static void enter_source_scope(const Run *run, Agent *agent, const ProgramStep *step)
 {
-    int to = scope_step(run, agent, step);
-    if (step->action->scope.kind == SCOPE_STEP_AHEAD) {
-        to += rounds_ahead(agent, step->loop);
-        if (to >= trips(run, step->loop)) to = -1;
-    }
+    const ScopeKind kind = step->action->scope.kind;
+    const LoopPlace place = { .n = trips(run, step->loop),
+                              .at = agent->step[step->loop],
+                              .is_inside = agent->is_inside[step->loop],
+                              .ahead = kind == SCOPE_STEP_AHEAD ? rounds_ahead(agent, step->loop) : 0 };
+    const int to = scope_step(kind, place);
     if (to < 0) {
         agent->pc = step->target;
         return;
     }
-    const bool has_next = agent->step[step->loop] + 1 < trips(run, step->loop);
-    if (step->action->scope.kind == SCOPE_NEXT_STEP) agent->next_of = has_next ? step->loop : -1;
-    agent->saved[agent->pc] = agent->step[step->loop];
+    if (kind == SCOPE_NEXT_STEP) agent->next_of = place.at + 1 < place.n ? step->loop : -1;
+    agent->saved[agent->pc] = place.at;
     agent->step[step->loop] = to;
     agent->pc++;
 }

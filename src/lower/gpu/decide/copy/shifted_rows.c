@@ -134,17 +134,24 @@ static bool find_holder(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-// Where consumers hold sums alone, the producer has the registers. Addresses of several parts of a row take some, too: with
-// many words ahead beside them ptxas spills.
-bool may_shift_rows(Lowering *lo)
+// Whether pipelines have rows to shift by a producer with so many registers, which consumers can spare. Addresses of several
+// parts of a row take some, too: with many words ahead beside them ptxas spills.
+static bool may_shift_with(Lowering *lo, int registers)
 {
     Found found = { false, false };
+    if (!can_shift_rows(lo, registers)) return false;
+    lo->shifting_registers = registers;
+    each_op(lo, lo->kernel->body, find_in_pipeline, &found);
+    return found.any && (registers < SHIFTING_REGISTERS || !found.has_parts);
+}
+
+// Where consumers hold sums alone, the producer has the registers.
+bool may_shift_rows(Lowering *lo)
+{
     bool holds = false;
     each_op(lo, lo->kernel->body, find_holder, &holds);
-    if (is_whole_group(lo) && !holds) each_op(lo, lo->kernel->body, find_in_pipeline, &found);
-    const bool is_wide = !found.has_parts && can_shift_rows(lo, SHIFTING_REGISTERS);
-    lo->shifting_registers = is_wide ? SHIFTING_REGISTERS : FEW_SHIFTING_REGISTERS;
-    return found.any && can_shift_rows(lo, lo->shifting_registers);
+    return is_whole_group(lo) && !holds &&
+           (may_shift_with(lo, SHIFTING_REGISTERS) || may_shift_with(lo, FEW_SHIFTING_REGISTERS));
 }
 
 const ShiftedRows *find_shifted_rows(Lowering *lo, const TileOp *pipeline)

@@ -132,23 +132,40 @@ static int narrowest_bits(Lowering *lo, const TileInfo *tile)
     return narrowest.bits;
 }
 
-// A fragment of rows and columns beside one of rows alone: the threads that hold the same row divide its columns.
+// The last dimension of the tile that the iterations' layout lacks, if it has `it->layout.rank` others of it, each once: their
+// places in the tile go to `to`. -1: it lacks none, or has another.
+static int last_missing(const TileInfo *tile, const Iteration *it, const int *which, const int *extents, int *to)
+{
+    int missing = -1, found = 0;
+    for (int d = 0; d < tile->buffer->rank; d++) {
+        const int dim = it->dim_of[which[d]];
+        int64_t extent;
+        if (dim < 0 && (!full_extent(&it->indices[which[d]], &extent) || extent != extents[d])) return -1;
+        if (dim < 0) missing = d;
+        else if (extents[d] != it->layout.extent[dim]) return -1;
+        else to[dim] = d, found++;
+    }
+    return found == it->layout.rank ? missing : -1;
+}
+
+// A fragment of rows and columns beside one of rows alone, or of more dimensions beside one of fewer: the threads that hold the
+// same row divide its columns, the last dimension that the other lacks, and hold all of the others.
 static bool widen_rows(Lowering *lo, const TileInfo *tile, const Iteration *it, const int *which, Layout *layout)
 {
-    if (tile->buffer->rank != 2 || it->layout.rank != 1) return false;
-    const int row = it->dim_of[which[0]] == 0 ? 0 : it->dim_of[which[1]] == 0 ? 1 : -1, column = 1 - row;
-    int64_t rows, columns, extent;
-    if (row < 0 || !expr_as_int(tile->buffer->shape[row], &rows) ||
-        !expr_as_int(tile->buffer->shape[column], &columns) || !full_extent(&it->indices[which[column]], &extent) ||
-        extent != columns || rows != it->layout.extent[0])
-        return false;
-    int extents[2] = { 0 }, done = 1;
-    extents[row] = (int)rows;
-    extents[column] = (int)columns;
-    *layout = layout_new(2, extents);
+    const int rank = tile->buffer->rank;
+    int to[LAYOUT_MAX_RANK] = { 0 }, extents[LAYOUT_MAX_RANK] = { 0 }, done = 1;
+    for (int d = 0; d < rank; d++) {
+        int64_t extent;
+        if (!expr_as_int(tile->buffer->shape[d], &extent)) return false;
+        extents[d] = (int)extent;
+    }
+    const int column = last_missing(tile, it, which, extents, to);
+    if (column < 0) return false;
+    const int columns = extents[column];
+    *layout = layout_new(rank, extents);
     int same = 1; // threads that hold the same row
     for (int i = 0; i < it->layout.n; i++) same *= it->layout.mode[i].dim == REPLICATED ? it->layout.mode[i].extent : 1;
-    for (int v = 128 / narrowest_bits(lo, tile); column == 1 && v > 1 && done == 1; v /= 2)
+    for (int v = 128 / narrowest_bits(lo, tile); column == rank - 1 && v > 1 && done == 1; v /= 2)
         if (columns % (v * same) == 0) done = v;
     layout_add(layout, IN_REGISTER, done, column, 1);
     for (int i = 0; i < it->layout.n; i++) {
@@ -157,11 +174,13 @@ static bool widen_rows(Lowering *lo, const TileInfo *tile, const Iteration *it, 
         layout_add(layout, mode->input, mode->extent,
                    divides                   ? column
                    : mode->dim == REPLICATED ? REPLICATED
-                                             : row,
+                                             : to[mode->dim],
                    divides ? done : mode->stride);
         if (divides) done *= mode->extent;
     }
-    layout_add(layout, IN_REGISTER, (int)(columns / done), column, done);
+    layout_add(layout, IN_REGISTER, columns / done, column, done);
+    for (int d = 0; d < column; d++)
+        if (it->dim_of[which[d]] < 0) layout_add(layout, IN_REGISTER, extents[d], d, 1);
     return layout_registers(layout) <= 128;
 }
 
@@ -249,9 +268,9 @@ static bool spread_to_rows(Lowering *lo, const TileOp *map, const MapUses *uses,
         const TileUse *const use = &uses->items[i].use;
         TileInfo *const tile = tile_info(lo, use->buffer);
         int which[MAX_RANK];
-        if (tile && tile->storage == TILE_IN_REGISTERS && !tile->has_layout && use->subs && use->buffer->rank == 2 &&
-            subscripts_are_indices(use->subs, 2, it->indices, it->n, which) &&
-            (it->dim_of[which[0]] < 0 || it->dim_of[which[1]] < 0) && widen_rows(lo, tile, it, which, &tile->layout)) {
+        if (tile && tile->storage == TILE_IN_REGISTERS && !tile->has_layout && use->subs && use->buffer->rank >= 2 &&
+            subscripts_are_indices(use->subs, use->buffer->rank, it->indices, it->n, which) &&
+            widen_rows(lo, tile, it, which, &tile->layout)) {
             tile->has_layout = true;
             tile->laid_by = map;
             return true;

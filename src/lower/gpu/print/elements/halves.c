@@ -4,6 +4,8 @@
 //
 //     u32 x = ...;                                                    of e/2, not of e
 //     w[i][e] = bitcast<bf16>(convert<u16>(x >> e%2*16));
+//
+// An index of the halves alone serves as well: w[i][e*2 + p], x >> p*16.
 #include "lower/gpu/print/elements/elements.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
@@ -33,13 +35,14 @@ static const Expr *unconverted(const Expr *x)
     return x;
 }
 
-// e%2*16
+// e%2*16, or of an index of two p*16: no word is turned by 32 bits and more
 static bool is_half_shift(const Expr *x, const Var *var)
 {
     x = unconverted(x);
     if (x->kind != E_BINARY || x->op.op != X_MUL || !expr_is_int(x->op.b, 16)) return false;
     const Expr *const rest = unconverted(x->op.a);
-    return rest->kind == E_BINARY && rest->op.op == X_MOD && is_var(rest->op.a, var) && expr_is_int(rest->op.b, 2);
+    return is_var(rest, var) ||
+           (rest->kind == E_BINARY && rest->op.op == X_MOD && is_var(rest->op.a, var) && expr_is_int(rest->op.b, 2));
 }
 
 Expr *word_of_halves(const TileOp *store, const Var *var)
