@@ -44,3 +44,11 @@ void print_parts(Printer *pr)
 {
     while (pr->next_part) print_part(pr, pr->next_part->kind);
 }
+
+void print_place(Printer *pr, Span span)
+{
+    if (!pr->lo->target->places || !span.source) return;
+    const int line = source_position(span.source, span.begin).line;
+    loop_add(pr->out, (LoopStmt){ .kind = L_COMMENT,
+                                  .comment = { arena_printf(pr->arena, "at %s:%d", span.source->path, line) } });
+}

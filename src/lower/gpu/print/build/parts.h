@@ -15,4 +15,6 @@ Nest *push_nest(Printer *pr);
 Nest *top_nest(Printer *pr);
 void pop_nest(Printer *pr); // ends it, too
 
+void print_place(Printer *pr, Span span); // "at gemm.tile:22", for who maps instructions to lines (tools/sass_lines.h)
+
 #endif

@@ -33,6 +33,7 @@ static StepPlace declare_place(Printer *pr, const ShiftedCopy *copy)
     const Buffer *const tensor = copy->tensor;
     const int last = tensor->rank - 1;
     Expr *subs[MAX_RANK], *inside = NULL;
+    print_place(pr, copy->op->span);
     for (int d = 0; d <= last; d++) {
         subs[d] = var_of(pr, emit_declare(pr, DTYPE_I64, "from", lower_int64(pr, copy->start[d], NULL)));
         if (d != copy->along && d != last) inside = both(pr->lo, inside, is_below(pr, tensor, d, subs[d]));
@@ -92,6 +93,7 @@ static void emit_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Ex
 static void emit_shifted_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Expr *to, const StepPlace *place)
 {
     Nest nest;
+    print_place(pr, copy->op->span);
     begin_if(pr, &nest, expr_unary(pr->arena, X_NOT, lower_expr(pr, copy->aligned, NULL)));
     emit_rows(pr, what, copy, to, place);
     end_nest(pr, &nest);
@@ -156,6 +158,7 @@ static void begin_ahead(Printer *pr, const ShiftedRows *rows)
         emit_shifted_rows(pr, "load_tails", &rows->copies[i], var_of(pr, vars->coming[i]), &vars->then[i]);
     }
     fetch_next(pr, rows, vars->then);
+    print_place(pr, rows->pipeline->span);
 }
 
 // The first step's, before the loop.
@@ -170,6 +173,7 @@ static void fetch_first(Printer *pr, const ShiftedRows *rows)
     fetch_step(pr, rows, vars->here);
     for (int i = 0; i < rows->n; i++)
         emit_shifted_rows(pr, "load_tails", &rows->copies[i], var_of(pr, vars->held[i]), &vars->here[i]);
+    print_place(pr, rows->pipeline->span);
 }
 
 void begin_shifted_rows(Printer *pr, const Action *action)

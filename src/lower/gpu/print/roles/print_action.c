@@ -245,19 +245,9 @@ static bool has_otherwise(const Action *action)
     return action->otherwise || (action->kind == ACTION_IF && action->branch.source->branch.otherwise);
 }
 
-// "at gemm.tile:22", for who maps instructions to lines (tools/sass_lines.h).
-static void print_place(Printer *pr, const Action *action)
-{
-    const Source *const source = action->span.source;
-    if (!pr->lo->target->places || !source) return;
-    const int line = source_position(source, action->span.begin).line;
-    loop_add(pr->out,
-             (LoopStmt){ .kind = L_COMMENT, .comment = { arena_printf(pr->arena, "at %s:%d", source->path, line) } });
-}
-
 void print_tree(Printer *pr, const Action *action)
 {
-    print_place(pr, action);
+    print_place(pr, action->span);
     if (!has_control_flow(action)) {
         trace_begins(pr, action);
         print_action(pr, action);
