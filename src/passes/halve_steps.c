@@ -9,13 +9,15 @@
 //         shared T a[M][128] = A[m +: M][k*128 +: 128];          shared T a[M][64] = A[m +: M][k*128 + half*64 +: 64];
 //
 // before: whole-slices, make-copies    after: as said, of pipelines that are copies into tiles and products that add them up
-// never:  rows of half a step with less than 128 bytes, which a swizzled copy moves at once; products that round in between
+// never:  rows of half a step with less than 128 bytes, which a swizzled copy moves at once; halves that are no whole
+//         instructions, for which a product would leave the tensor cores; products that round in between
 #include "passes/passes.h"
 
 enum {
     SHARED_BYTES = 232448, // of an instance on Hopper
     BUFFERS = 3,
-    LEAST_ROW = 128, // bytes
+    LEAST_ROW = 128,       // bytes
+    INSTRUCTION_BYTES = 32 // along the contraction, of any tensor-core product
 };
 
 typedef struct Step {
@@ -66,8 +68,11 @@ static bool measure_tile(Step *step, const Buffer *tile)
 {
     const int along = contraction_of(step, tile);
     if (!is_declared(step, tile) || along < 0 || copies_into(step, tile) != 1) return false;
-    const int64_t width = extent(tile, along), row = extent(tile, 1) * dtype_bits(tile->type) / 8;
-    if (width % 2 != 0 || (step->width && width != step->width) || row < LEAST_ROW * (along == 1 ? 2 : 1)) return false;
+    const int bits = dtype_bits(tile->type);
+    const int64_t width = extent(tile, along), row = extent(tile, 1) * bits / 8;
+    if (width * bits % (2 * INSTRUCTION_BYTES * 8) != 0 || (step->width && width != step->width) ||
+        row < LEAST_ROW * (along == 1 ? 2 : 1))
+        return false;
     step->width = width;
     step->bytes += row * extent(tile, 0);
     return true;

@@ -19,7 +19,7 @@ template <class Shape> DEVICE uint32_t shifted_at(uint32_t tile, int32_t row, in
     const uint32_t mixed = (uint32_t)(row * Shape::WIDTH) >> 3 & (Shape::WIDTH - 16);
     return tile + byte / 128 * Shape::PANEL_BYTES + row * Shape::WIDTH + ((uint32_t)(byte % Shape::WIDTH) ^ mixed);
 }
-// The last warp may have fewer rows.
+// The last warps may have fewer rows, or none.
 template <class Shape> DEVICE bool is_row(int32_t row) { return Shape::ALL == 4 * Shape::OF_WARP || row < Shape::ALL; }
 // A step's rows: where the first begins, elements from one to the next, how many are inside, and elements of each, 16 bytes
 // more than a row of the tile has at most.
@@ -52,6 +52,7 @@ DEVICE void fetch_shifted(const T *tile, const T *from, int32_t rows, int32_t co
     const uint32_t to = shared_address(tile);
     const char *at = (const char *)(from + first * pitch) + piece * 16;
     const int64_t step = pitch * (int64_t)(Shape::SIZE * Shape::AT_ONCE);
+    const int32_t inside = columns > 0 ? rows : 0; // a row that begins past its end has no piece
     if (is_whole<Shape>(here)) {
 #pragma unroll
         for (int r = 0; r < Shape::ROUNDS; r++) {
@@ -66,7 +67,7 @@ DEVICE void fetch_shifted(const T *tile, const T *from, int32_t rows, int32_t co
         const int32_t left = columns * Shape::SIZE + skip_of(at) - piece * 16;
         if (is_row<Shape>(first + r * Shape::AT_ONCE))
             copy_bytes_16(shifted_at<Shape>(to, first + r * Shape::AT_ONCE, piece), piece_of(at),
-                          first + r * Shape::AT_ONCE < rows ? bytes_of_piece(left) : 0);
+                          first + r * Shape::AT_ONCE < inside ? bytes_of_piece(left) : 0);
         at += step;
     }
 }

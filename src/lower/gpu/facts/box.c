@@ -344,6 +344,17 @@ int tma_bytes(Lowering *lo, const TileOp *op)
     return (int)n;
 }
 
+bool boxes_divide_rows(const Buffer *tensor, const Sub *subs, int64_t rows)
+{
+    int64_t width;
+    for (int d = tensor->rank - 2; d >= 0; d--) {
+        if (!subs[d].is_range) continue;
+        if (!expr_as_int(subs[d].width, &width) || (rows % width != 0 && width % rows != 0)) return false;
+        rows = width % rows == 0 ? 1 : rows / width;
+    }
+    return rows == 1;
+}
+
 bool is_not_negative(const Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }
 
 // Can a fragment's slice be stored as boxes of so many rows and columns?

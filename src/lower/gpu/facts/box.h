@@ -76,6 +76,8 @@ bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in 
 bool is_copy_into(const TileOp *op, const Buffer *tile);
 int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
+// Whether each box of so many rows is whole ones of the slice's fastest dimensions of rows, or a part of one.
+bool boxes_divide_rows(const Buffer *tensor, const Sub *subs, int64_t rows);
 bool find_box(Lowering *lo, const Region *region, Box *box);
 Expr *steps_fit(Lowering *lo, const Box *box); // what the launch's numbers must be for its tensor map; NULL: proved
 bool box_has_steps(const Box *box);

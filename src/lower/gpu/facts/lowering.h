@@ -116,7 +116,7 @@ typedef struct Lowering {
     bool may_need_elements; // the producer also has a path without boxes
     bool begins_anywhere;   // not for rows that are no whole pieces alone: a slice may begin within one
     bool may_step_rows;     // there it copies rows that are walked else (stepped_rows.c)
-    bool may_shift_rows;    // there it copies rows that begin anywhere (shifted_rows.c),
+    bool may_shift_rows;    // there it copies rows that begin anywhere (shifted_rows.c)
     int imbalance;          // the coordinate that the order of tiles goes by; -1: none
     bool in_pairs;          // long and short ones
     bool *in_backward_slice;

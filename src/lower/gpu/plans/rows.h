@@ -79,8 +79,8 @@ typedef struct SteppedCopy {
     const SteppedRows *rows;
 } SteppedCopy;
 
-// Rows of a tile that begin at any element, so many of each warp but the last. `shares` lanes shift a row; each lane has so many
-// words of what comes after its rows.
+// Rows of a tile that begin at any element, so many of each warp, but that the last ones may have fewer. `shares` lanes shift a
+// row; each lane has so many words of what comes after its rows.
 enum { SHIFTED_MAX = 4 };
 typedef struct ShiftedCopy {
     PlanForm form; // PLAN_SHIFTED_ROWS

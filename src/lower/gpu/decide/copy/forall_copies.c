@@ -532,19 +532,15 @@ static const Expr *find_result(Lowering *lo, const TileOp *forall, const TileOp 
     return is_result(lo, load->load.buffer) ? load : NULL;
 }
 
-// Rows of 16 are stored together: whole ones of the fastest dimension, which they may not run over, or parts of one.
+// Rows of 16 are stored together.
 static bool stores_boxes(const Buffer *tensor, const Sub *subs, int *n_ranges)
 {
-    int64_t width, left = 16;
-    *n_ranges = 1;
-    for (int d = tensor->rank - 2; d >= 0; d--) {
-        if (!subs[d].is_range) continue;
-        if (subs[d].step || !expr_as_int(subs[d].width, &width)) return false;
-        ++*n_ranges;
-        if (left % width != 0 && width % left != 0) return false;
-        left = width % left == 0 ? 1 : left / width;
+    *n_ranges = 0;
+    for (int d = 0; d < tensor->rank; d++) {
+        if (subs[d].is_range && subs[d].step) return false;
+        *n_ranges += subs[d].is_range;
     }
-    return *n_ranges >= 2 && left == 1 && !subs[tensor->rank - 1].step;
+    return *n_ranges >= 2 && boxes_divide_rows(tensor, subs, 16);
 }
 
 // Element by element from a product's result to a slice of a tensor: a copy.

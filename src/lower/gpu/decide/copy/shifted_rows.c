@@ -33,7 +33,7 @@ static bool is_known_before(const TileOp *pipeline, const Box *box)
     return true;
 }
 
-// Of each warp but the last, which may have fewer: as many as are copied together, or eight, divide.
+// Of each warp, but that the last ones may have fewer, or none: as many as are copied together, or eight, divide.
 static int rows_of_warp(int rows, int at_once)
 {
     const int each = (rows + PRODUCER_WARPS - 1) / PRODUCER_WARPS, unit = at_once < LEAST_BLOCK ? LEAST_BLOCK : at_once;
@@ -125,10 +125,19 @@ bool may_shift_rows(Lowering *lo)
     return any && can_shift_rows(lo);
 }
 
+// To one next slot, of rings that advance together with the pipeline.
+static bool may_fetch_ahead(const ShiftedRows *rows)
+{
+    const RingState *const state = rows->copies[0].tile->ring->ring_state;
+    for (int i = 1; i < rows->n; i++)
+        if (rows->copies[i].tile->ring->ring_state != state) return false;
+    return state->block == rows->pipeline->pipeline.body && state->buffers >= AHEAD_BUFFERS;
+}
+
 const ShiftedRows *find_shifted_rows(Lowering *lo, const TileOp *pipeline)
 {
     ShiftedRows *const rows = lo->may_shift_rows ? plan_shifted_rows(lo, pipeline) : NULL;
-    if (rows) rows->ahead = rows->copies[0].tile->ring->ring_state->buffers >= AHEAD_BUFFERS;
+    if (rows) rows->ahead = may_fetch_ahead(rows);
     return rows;
 }
 

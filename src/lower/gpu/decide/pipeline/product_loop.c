@@ -10,11 +10,15 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
+// Of all its rings; NULL: there are none, or stages that advance apart.
 static const RingState *ring_state_of_body(const Lowering *lo, const TileOp *body)
 {
     const RingState *ring_state = NULL;
-    for (int i = 0; i < lo->ring_states.count; i++)
-        if (lo->ring_states.items[i]->block == body) ring_state = lo->ring_states.items[i];
+    for (int i = 0; i < lo->ring_states.count; i++) {
+        if (lo->ring_states.items[i]->block != body) continue;
+        if (ring_state) return NULL;
+        ring_state = lo->ring_states.items[i];
+    }
     return ring_state;
 }
 

@@ -98,6 +98,18 @@ static bool split(Lowering *lo, TileOp *op, Stages *stages)
     return n > 0 && scalars <= CROSSINGS_MAX;
 }
 
+// Buffers of stage 0 are given back with it: what stage 1 reads, too, would be that of another step.
+static bool shares_buffers(Lowering *lo, const TileOp *body, const Sets *second)
+{
+    for (int i = 0; i < lo->rings.count; i++) {
+        const Ring *const ring = lo->rings.items[i];
+        if (ring->ring_state->block != body || ring->ring_state->stage != 0) continue;
+        for (int k = 0; k < ring->n_tiles; k++)
+            if (second->reads[ring->tiles[k]->buffer->id]) return true;
+    }
+    return false;
+}
+
 bool can_software_pipeline(Lowering *lo, TileOp *op)
 {
     Stages stages;
@@ -117,7 +129,7 @@ bool can_software_pipeline(Lowering *lo, TileOp *op)
     for (int i = 0; i < lo->kernel->n_buffers; i++)
         if ((issue.writes[i] && (second.reads[i] || second.writes[i])) || (second.writes[i] && issue.reads[i]))
             return false;
-    return true;
+    return !shares_buffers(lo, op->pipeline.body, &second);
 }
 
 static void decide_ops(Lowering *lo, const Ops *ops, TileOp *block)

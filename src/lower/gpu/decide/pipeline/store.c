@@ -56,7 +56,8 @@ static void count_boxes(const Lowering *lo, Staging *plan)
         plan->boxes = plan->n % boxes == 0 ? boxes : plan->boxes;
 }
 
-// The result of a transposed product in 16 bits: boxes of 16 columns and at most 64 rows, filled by stmatrix.trans.
+// The result of a transposed product in 16 bits: boxes of 16 columns and at most 64 rows, filled by stmatrix.trans. Where the
+// tensor has several dimensions of rows, 16 divide them (forall_copies.c), but more may not.
 static bool plan_turned(Lowering *lo, const TileOp *op, const TileInfo *tile, Staging *plan)
 {
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], of_groups = 64 * lo->partition.groups;
@@ -67,7 +68,9 @@ static bool plan_turned(Lowering *lo, const TileOp *op, const TileInfo *tile, St
         !layout_equal(&layout, &tile->layout))
         return false;
     *plan = (Staging){ .tile = tile, .turned = true, .rows = 64, .columns = 16, .swizzle = 32 };
-    while (rows % plan->rows != 0) plan->rows -= 16;
+    while (plan->rows > 16 &&
+           (rows % plan->rows != 0 || !boxes_divide_rows(op->copy.dst.buffer, op->copy.dst.subs, plan->rows)))
+        plan->rows -= 16;
     plan->box_bytes = (plan->rows * plan->swizzle + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
     count_boxes(lo, plan);
     return slice_is_box(lo, &op->copy.dst, plan->rows, plan->columns);
