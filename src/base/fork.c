@@ -37,19 +37,13 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void prepare(void) { pthread_atfork(before_fork, in_parent, in_child); }
-
-static void enter_lock(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, prepare);
-    pthread_mutex_lock(&lock);
-}
+// When the library is loaded: a fork that has begun runs no handler that is registered later.
+__attribute__((constructor)) static void prepare(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
 void fork_hold(void)
 {
     if (depth++ > 0) return;
-    enter_lock();
+    pthread_mutex_lock(&lock);
     while (forking) pthread_cond_wait(&changed, &lock);
     inside++;
     pthread_mutex_unlock(&lock);
@@ -72,7 +66,7 @@ static bool is_taken(const char *name)
 
 void turn_take(Turn *turn, const char *name)
 {
-    enter_lock();
+    pthread_mutex_lock(&lock);
     while (is_taken(name)) pthread_cond_wait(&changed, &lock);
     *turn = (Turn){ name, turns };
     turns = turn;

@@ -137,7 +137,8 @@ static void *worker(void *index)
 }
 
 // In a child made by fork only the calling thread lives on. Nothing is left as it was found, so the fork need not wait for
-// the lock; if it held that, it would wait for the sections of base/fork.h, and they for the lock.
+// the lock; if it held that, it would wait for the sections of base/fork.h, and they for the lock. Registered when the library
+// is loaded: a fork that has begun runs no handler that is registered later, and could leave the child a lock that is taken.
 static void start_anew(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -148,17 +149,14 @@ static void start_anew(void)
     pool.started = 0;
 }
 
+__attribute__((constructor)) static void prepare_for_forks(void) { pthread_atfork(NULL, NULL, start_anew); }
+
 static void lock_pool(void) { pthread_mutex_lock(&pool.lock); }
 static void unlock_pool(void) { pthread_mutex_unlock(&pool.lock); }
 
 // Under the lock. The pool's threads are the wanted number less one: the caller works too.
 static void start_threads(void)
 {
-    static bool told;
-    if (!told) {
-        pthread_atfork(NULL, NULL, start_anew);
-        told = true;
-    }
     if (pool.wanted < 0) pool.wanted = default_threads() - 1;
     for (; pool.started < pool.wanted; pool.started++) {
         pthread_t thread;

@@ -731,5 +731,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(isa_can_be_lowered_not_raised, fresh, clean),
         cmocka_unit_test_setup_teardown(forms_are_what_their_names_say, fresh, clean),
     };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
