@@ -160,13 +160,13 @@ KILN_API kiln_status kiln_tensor_from_dlpack_versioned(const void *managed, kiln
 KILN_API kiln_status kiln_tensor_to_dlpack_versioned(const kiln_tensor *tensor, uint64_t flags, void **managed);
 
 /* For bindings whose calls are like earlier ones: what an object of a call was. A tensor, by DLPack's C exchange API: of that type,
- * device, element type, shape and strides, with an address that goes somewhere; or one that must be the very same. Zeroed before
- * its first use, but for `address` and `index`. */
+ * device, element type, shape and strides, with an address that goes somewhere, a multiple of 16 or not; or one that must be the
+ * very same. Zeroed before its first use, but for `address` and `index`. */
 typedef struct kiln_dlpack_place {
     void      **address;                     /* gets the address of the object's first element; NULL: it is no tensor */
     const void *same;                        /* the type of a tensor, of the first object; else the object itself */
     int64_t     index;                       /* which object of the call it is */
-    int64_t     seen[2 + 2 * KILN_MAX_RANK]; /* device, element type, rank, shape, strides; of the first object */
+    int64_t     seen[2 + 2 * KILN_MAX_RANK]; /* device, element type, rank, alignment, shape, strides; of the first object */
 } kiln_dlpack_place;
 typedef struct kiln_dlpack_places {
     const void *exchange_api;                /* in the capsule `__dlpack_c_exchange_api__` of the tensors' Python type */

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Calls that differ from an earlier one in nothing but addresses.
 
-The first call of an operator's function with tensors of given shapes, strides, types and device, and with given options, runs as
-it stands there, and is kept if it made one call of the library and nothing else: the C struct with all that it points to, which
-argument or new output each tensor of it is, and what was returned. Later calls like it put the addresses in and go on. Functions
-that are made warm have no other effect than that call, and look at no values in tensors.
+The first call of an operator's function with tensors of given shapes, strides, types, device and alignment (to 16 bytes or not, by
+which operators choose kernels and workspaces), and with given options, runs as it stands there, and is kept if it made one call of
+the library and nothing else: the C struct with all that it points to, which argument or new output each tensor of it is, and what
+was returned. Later calls like it put the addresses in and go on. Functions that are made warm have no other effect than that call,
+and look at no values in tensors.
 
 Only PyTorch's own tensors, all of different memory, on the framework's current stream; all else goes the long way. What is kept is
 a thread's own, so that no two calls share a struct. So are workspaces, one for each stream, which calls use one after another; a
 call that is captured in a graph gets its own.
 
 Where PyTorch has DLPack's exchange API, one call of the library (kiln_dlpack_agree) compares all arguments with those of the last
-call of the function: shapes, strides and types of tensors, and that what is no tensor is the very same object. Else the last call
-with equal options is compared by its tensors alone; what differs from that is looked up by a key of all.
+call of the function: shapes, strides, types and alignment of tensors, and that what is no tensor is the very same object. Else the
+last call with equal options is compared by its tensors alone; what differs from that is looked up by a key of all.
 """
 from __future__ import annotations
 
@@ -331,7 +332,8 @@ def _call_anew(function: Any, args: Tuple, named: Dict[str, Any], values: Tuple,
     kept = mine.last.get(key)
     if kept is None or not kept.agrees(values):
         tensors = [values[i] for i in layout.tensors_at]
-        full = key + tuple([part for x in tensors for part in (x.shape, x.stride(), x.dtype, x.device)])
+        full = key + tuple([part for x in tensors
+                            for part in (x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0)])
         if full not in mine.kept:
             return _record(function, args, named, values, layout, names, key, full)
         kept = mine.kept[full]

@@ -87,6 +87,7 @@ Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *s
     Arena *const arena = kernel->arena;
     const TargetKind *const kind = kind_of(kernel, target);
     Text explanation = { .arena = arena }, cost = { .arena = arena }, source = { .arena = arena };
+    if (target->gpu) kernel->shared_bytes = target->gpu->shared_bytes_max;
     run_passes(kernel, kind->passes, stage, dump);
     if (kernel->diags->errors) return NULL;
     LaunchPlan *const plan = plan_new(arena, kernel, symbol_of(kernel));

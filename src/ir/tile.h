@@ -274,7 +274,8 @@ struct TileKernel {
     const char *target; // "cpu" or "cuda"
     Arena *arena;
     Diags *diags;
-    bool checked; // a --check build: traps wanted
+    bool checked;         // a --check build: traps wanted
+    int64_t shared_bytes; // that an instance may have, of a GPU; 0: not known
     TileParam *params;
     int n_params;
     TileBind *binds;

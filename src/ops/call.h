@@ -55,7 +55,7 @@ bool ops_on_cpu(const kiln_ops *ops);
 // with checks. The kernels that do are those of inputs.tile.
 bool ops_look_at_values(const kiln_ops *ops);
 
-// ---- arguments (call.c)
+// ---- arguments (call.c, call_table.c)
 
 enum {
     OPS_BINDINGS_BYTES = 512,

@@ -14,7 +14,6 @@
 #include "passes/passes.h"
 
 enum {
-    SHARED_BYTES = 232448, // of an instance on Hopper
     BUFFERS = 3,
     LEAST_ROW = 128,       // bytes
     INSTRUCTION_BYTES = 32 // along the contraction, of any tensor-core product
@@ -107,14 +106,14 @@ static bool measure_op(Step *step, const TileOp *op)
     }
 }
 
-static bool is_too_large(TileOp *op, Step *step)
+static bool is_too_large(TileOp *op, Step *step, int64_t most)
 {
     *step = (Step){ .pipeline = op };
     if (op->pipeline.stages < BUFFERS || op->pipeline.n_stage_labels || op->pipeline.n == LOOP_INDICES_MAX)
         return false;
     for (const TileOp *x = op->pipeline.body; x; x = x->next)
         if (x->stage || x->groups || !measure_op(step, x)) return false;
-    return step->width && step->bytes * BUFFERS > SHARED_BYTES;
+    return step->width && step->bytes * BUFFERS > most;
 }
 
 static void halve_tile(Arena *arena, const Step *step, TileOp *copy, Expr *at, Expr *width)
@@ -152,12 +151,12 @@ static void halve_in(TileKernel *kernel, TileOp *op)
     TileOp **body;
     Step step;
     for (; op; op = op->next) {
-        while (op->kind == T_PIPELINE && is_too_large(op, &step)) halve(kernel, &step);
+        while (op->kind == T_PIPELINE && is_too_large(op, &step, kernel->shared_bytes)) halve(kernel, &step);
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) halve_in(kernel, *body);
     }
 }
 
 void halve_steps(TileKernel *kernel)
 {
-    if (!kernel->checked) halve_in(kernel, kernel->body);
+    if (!kernel->checked && kernel->shared_bytes) halve_in(kernel, kernel->body);
 }

@@ -230,12 +230,15 @@ static int agree(const ExchangeApi *api, kiln_dlpack_place *place, void *object)
     if (api->tensor_from_object(object, &t)) return -1;
     if (t.ndim < 0 || t.ndim > KILN_MAX_RANK || (t.ndim && !t.strides) || !t.data) return 0;
     is[0] = (int64_t)t.device.device_type << 32 | (uint32_t)t.device.device_id;
-    is[1] = (int64_t)t.ndim << 32 | (int64_t)t.dtype.lanes << 16 | (int64_t)t.dtype.code << 8 | t.dtype.bits;
+    char *const data = (char *)t.data + t.byte_offset;
+    const int64_t is_unaligned = (uintptr_t)data % 16 != 0; // what calls choose kernels and workspaces by
+    is[1] = is_unaligned << 48 | (int64_t)t.ndim << 32 | (int64_t)t.dtype.lanes << 16 | (int64_t)t.dtype.code << 8 |
+            t.dtype.bits;
     const size_t bytes = sizeof *is * (size_t)t.ndim;
     if (bytes) memcpy(is + 2, t.shape, bytes), memcpy(is + 2 + t.ndim, t.strides, bytes);
     if (!place->seen[1]) memcpy(place->seen, is, 2 * sizeof *is + 2 * bytes);
     if (memcmp(place->seen, is, 2 * sizeof *is + 2 * bytes) != 0) return 0;
-    *place->address = (char *)t.data + t.byte_offset;
+    *place->address = data;
     return 1;
 }
 

@@ -295,7 +295,7 @@ static void release_type(void *type)
 
 static void dlpack_objects_agree(void **state)
 {
-    static char data[64];
+    static _Alignas(16) char data[64];
     int64_t shape[] = { 2, 2 }, strides[] = { 2, 1 }, other[] = { 4, 1 };
     Managed a = { .data = data,
                   .device_type = 1,
@@ -342,6 +342,9 @@ static void dlpack_objects_agree(void **state)
     assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
     places[1].same = data;
     assert_int_equal(kiln_dlpack_agree(&all, objects), 1);
+    b.data = data + 4; // no multiple of 16 any more
+    assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
+    b.data = data;
     objects[2] = NULL;
     assert_int_equal(kiln_dlpack_agree(&all, objects), -1);
     assert_int_equal(types_held, 0);

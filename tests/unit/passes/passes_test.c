@@ -74,6 +74,7 @@ static void run_kernels(Arena *arena, const Case *one, Text *out)
             check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu", .checked = one->checked });
         if (!kernel) break;
         verify(kernel, arena);
+        kernel->shared_bytes = 227 * 1024;
         one->run(kernel);
         verify(kernel, arena);
         tile_print(out, kernel);

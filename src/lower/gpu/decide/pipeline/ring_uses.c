@@ -91,10 +91,11 @@ void advance_ring_states(Lowering *lo, TileOp *block, int stage)
 
 // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
 // the products that would hold them together stand in a loop or under a condition. ptxas lets the arrival overtake loads,
-// and a box of zeros lands within their latency: a fence stands between.
+// and a box of zeros lands within their latency: a fence stands between. What threads fill again comes behind their loads.
 void decide_release(Lowering *lo, const Ring *ring)
 {
-    if (ring->is_loaded && !ring->by_lanes && !ring->is_filled) act_plain(lo, ACTION_FENCE_ASYNC);
+    const bool by_boxes = !ring->by_lanes && !ring->is_filled && !ring->is_consumer_ring;
+    if (ring->is_loaded && by_boxes) act_plain(lo, ACTION_FENCE_ASYNC);
     if (!ring->is_product_only || last_use(lo, ring)->kind != T_MATMUL) act_plain(lo, ACTION_WARP_SYNC);
     act_release(lo, ring, SLOT_CURRENT);
 }
