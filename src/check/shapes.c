@@ -260,7 +260,8 @@ static void declare_tensor(Checker *cx, const Param *param, int index, TileParam
     else if (tensor_shape(cx, param, index, absent, tensor) && type != DTYPE_NONE &&
              packed_rows_fill_bytes(cx, param, tensor)) {
         const bool spaced = is_bound_strided(cx, param->name), unaligned = is_bound_unaligned(cx, param->name);
-        tensor->strided |= unaligned && !cx->sequential; // references take contiguous tensors
+        tensor->unaligned = unaligned && !cx->sequential; // references take contiguous tensors
+        tensor->strided |= tensor->unaligned;
         if (spaced && !absent && !cx->sequential && !tensor->strided) space_rows(cx, param, index, tensor);
         entity.kind = absent ? ENTITY_ABSENT : ENTITY_BUFFER;
         entity.buffer = tensor;

@@ -65,6 +65,7 @@ struct Buffer {
     int param; // index into TileKernel.params; -1 otherwise
     Access access;
     bool strided, optional;
+    bool unaligned;         // strided: data and rows begin at any element
     Expr *stride[MAX_RANK]; // bound to `strided`: symbols, the last 1; NULL: as the shape or `strided` says
     // views: element (i0, i1, ...) of the view is the same byte as the element of `base` with the same row-major
     // position within the region's shape (same shape: the same subscripts; merged or split: see view_dims).

@@ -123,6 +123,14 @@ static kiln_status choose_row(Call *call, const kiln_gemm_args *g)
     return status;
 }
 
+// Rows that are copied first are copied as those of any strides are, also where they are contiguous.
+static void take_anywhere(Call *call, int i, const char *name)
+{
+    if (!is_misaligned(call, i)) return;
+    call->table.tensors[i].strided = name;
+    call->table.tensors[i].is_unaligned = true;
+}
+
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
 {
     const bool on_cpu = ops_on_cpu(call->ops), a_begins_anywhere = !on_cpu && is_misaligned(call, 0);
@@ -130,6 +138,9 @@ static kiln_status choose(Call *call, const kiln_gemm_args *g)
     const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
     const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
     const int64_t k = call_extent(call, "K"), vector = VECTOR_BITS / kiln_type_bits(g->a->type);
+    if (a_begins_anywhere) take_anywhere(call, 0, "A");
+    if (b_begins_anywhere) take_anywhere(call, 1, "B");
+    if (b_begins_anywhere && g->up) take_anywhere(call, 2, "UP");
     const GemmShape shape = { .batch = call_extent(call, "Z"),
                               .m = call_extent(call, "M"),
                               .n = call_extent(call, "N"),

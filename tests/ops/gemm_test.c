@@ -248,7 +248,10 @@ static void rows_may_begin_anywhere(void **state)
     if (on_cpu()) skip_because("on a CPU rows begin at multiples of 16 bytes");
     const Case plain = { .type = KILN_BF16, .result = KILN_BF16, .m = 40, .n = 48, .k = 64, .transpose_b = true };
     const Case pair = { .type = KILN_E4M3, .result = KILN_BF16, .batch = 2, .m = 17, .n = 24, .k = 96, .pair = true };
+    const Case longer = { .type = KILN_BF16, .result = KILN_BF16, .m = 21, .n = 37, .k = 1339, .transpose_b = true };
     check_shifted(&plain, true, true);
+    check_shifted(&longer, true, true);
+    check_shifted(&longer, false, true);
     check_shifted(&pair, false, true);
 }
 

@@ -11,6 +11,7 @@
 // store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/row_pieces.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/roles.h"
 
@@ -109,6 +110,15 @@ static bool is_packed_run(const Search *s, const Buffer *root)
            s->width * dtype_bits(root->type) % 32 == 0;
 }
 
+// Rows of values that begin anywhere are loaded by the pieces of 16 bytes that a vector lies in (unaligned.cuh).
+static bool is_unaligned_run(const Search *s, const Buffer *buffer)
+{
+    const int bits = dtype_bits(buffer->type);
+    const bool is_list = dtype_is_integer(buffer->type) && bits >= 32;
+    return buffer->unaligned && !is_list && buffer->access == ACCESS_IN && s->lo->role == ROLE_CONSUMER && bits >= 8 &&
+           s->width * bits == 8 * PIECE_BYTES;
+}
+
 // Is buffer[subs] consecutive along `run`, the rest of its place fixed, and can it be moved `width` at a time?
 static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
 {
@@ -121,7 +131,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
         !views_keep_vectors(s, buffer, rest))
         return false;
     if (root->kind == BUFFER_LOCAL || (dtype_bits(root->type) < 8 && !is_packed_run(s, root)) ||
-        is_fragment_in_registers(s->lo, root) || (root->kind == BUFFER_TENSOR && root->strided))
+        is_fragment_in_registers(s->lo, root) ||
+        (root->kind == BUFFER_TENSOR && root->strided && !is_unaligned_run(s, buffer)))
         return false;
     for (int d = 0; d < last; d++)
         if (expr_uses(subs[d], s->run) || uses_inner(s, subs[d])) return false;

@@ -36,6 +36,7 @@ struct Printer {
     bool traps;            // some code may stop the kernel
     bool has_stepped_rows; // some code copies them (print_stepped_rows.c)
     bool has_shifted_rows; // the same (print_shifted_rows.c)
+    bool has_unaligned;    // some code calls functions of unaligned.cuh
     bool has_quads;        // some code stores by them (print_map.c)
     bool has_pairs;        // some code calls functions of pairs.cuh
     Var **vars;

@@ -144,15 +144,21 @@ static void fetch_next(Printer *pr, const ShiftedRows *rows, const StepPlace *pl
     *ring = own;
 }
 
+// Of the step that `next` is.
+static void declare_places(Printer *pr, const ShiftedRows *rows, StepPlace *places)
+{
+    const KnownVars known = known_vars(pr);
+    use_next_step(pr, rows->pipeline, pr->shifted_vars->next);
+    for (int i = 0; i < rows->n; i++) places[i] = declare_place(pr, &rows->copies[i]);
+    restore_vars(pr, known);
+}
+
 // What is on its way while a step is shifted: the next one's rows, and its tails, which are kept when it ends.
 static void begin_ahead(Printer *pr, const ShiftedRows *rows)
 {
     ShiftedVars *const vars = pr->shifted_vars;
-    const KnownVars known = known_vars(pr);
     advance_next_step(pr, rows->pipeline, vars->next);
-    use_next_step(pr, rows->pipeline, vars->next);
-    for (int i = 0; i < rows->n; i++) vars->then[i] = declare_place(pr, &rows->copies[i]);
-    restore_vars(pr, known);
+    declare_places(pr, rows, vars->then);
     for (int i = 0; i < rows->n; i++) {
         vars->coming[i] = emit_array(pr, DTYPE_U32, "coming", rows->copies[i].tail_words);
         emit_shifted_rows(pr, "load_tails", &rows->copies[i], var_of(pr, vars->coming[i]), &vars->then[i]);
@@ -165,11 +171,8 @@ static void begin_ahead(Printer *pr, const ShiftedRows *rows)
 static void fetch_first(Printer *pr, const ShiftedRows *rows)
 {
     ShiftedVars *const vars = pr->shifted_vars;
-    const KnownVars known = known_vars(pr);
     declare_next_step(pr, rows->pipeline, vars->next);
-    use_next_step(pr, rows->pipeline, vars->next);
-    for (int i = 0; i < rows->n; i++) vars->here[i] = declare_place(pr, &rows->copies[i]);
-    restore_vars(pr, known);
+    declare_places(pr, rows, vars->here);
     fetch_step(pr, rows, vars->here);
     for (int i = 0; i < rows->n; i++)
         emit_shifted_rows(pr, "load_tails", &rows->copies[i], var_of(pr, vars->held[i]), &vars->here[i]);

@@ -9,7 +9,10 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
-enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
+enum {
+    CHOICE_BYTES_MIN = 8, // of a vector that is worth code for rows of both kinds
+    UNALIGNED_WORDS = 9   // of two pieces, and where between them a vector begins
+};
 
 // The buffer whose rows are counted where elements are: the root, or a view that is all of a tensor in another shape.
 static const Buffer *leave_views(Printer *pr, const Buffer *buffer, Expr **column)
@@ -118,15 +121,26 @@ static bool is_loaded_around(Printer *pr, const Iteration *it, int i, bool trust
            !(trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE);
 }
 
+static bool is_unaligned(const Iteration *it, int i)
+{
+    return it->loaded[i].in_words && it->loaded[i].load->load.buffer->unaligned;
+}
+
 static int raw_words(const Iteration *it, int i)
 {
+    if (is_unaligned(it, i)) return UNALIGNED_WORDS;
     return vector_words(it->loaded[i].load->load.buffer, it->layout.mode[it->vector].extent) + 2;
+}
+
+static Expr *raw_of_batch(Printer *pr, const Iteration *it, Var *raw, int i)
+{
+    return expr_address(pr->arena, raw, i32_mul(pr, batch_number(pr, it), raw_words(it, i)));
 }
 
 static void declare_raw(Printer *pr, Iteration *it, bool trusting, Var **raw)
 {
     for (int i = 0; i < it->n_loaded; i++)
-        if (is_loaded_around(pr, it, i, trusting))
+        if (is_unaligned(it, i) || is_loaded_around(pr, it, i, trusting))
             raw[i] = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_raw", it->loaded[i].load->load.buffer->name),
                                 it->batch_size * raw_words(it, i));
 }
@@ -142,12 +156,26 @@ static void settle_raw(Printer *pr, Iteration *it, Var *const *raw)
     for (int i = 0; i < it->n_loaded; i++) {
         if (!raw[i]) continue;
         const Buffer *const buffer = it->loaded[i].load->load.buffer;
-        emit_call(pr, arena_printf(pr->arena, "settle<%d, %s>", width, dtype_info[loop_type(buffer->type)].c_name), 2,
+        const char *const verb = is_unaligned(it, i) ? "settle_unaligned" : "settle";
+        emit_call(pr, arena_printf(pr->arena, "%s<%d, %s>", verb, width, dtype_info[loop_type(buffer->type)].c_name), 2,
                   expr_address(pr->arena, it->loaded[i].values,
                                i32_mul(pr, batch_number(pr, it), vector_words(buffer, width))),
-                  expr_address(pr->arena, raw[i], i32_mul(pr, batch_number(pr, it), raw_words(it, i))));
+                  raw_of_batch(pr, it, raw[i], i));
     }
     end_nests(pr, nests, depth);
+}
+
+// Of a tensor whose rows begin anywhere, and whose columns may lie apart.
+static void emit_unaligned_load(Printer *pr, int width, Expr *raw, const Place *place)
+{
+    const Buffer *const tensor = place->root;
+    Expr *const stride =
+        call_expr(pr, DTYPE_I64, "param_word", 1, i32_const(pr, pr->tensors[tensor->id]->multiple + tensor->rank));
+    Expr *const columns = place->columns ? place->columns : lower_int64(pr, place->extent, NULL);
+    emit_call(pr, arena_printf(pr->arena, "load_unaligned<%d>", width), 6, raw,
+              expr_address(pr->arena, place->pointer, place->at), stride, or_true(pr, place->rows_inside),
+              place->column, columns);
+    pr->has_unaligned = true;
 }
 
 // Loads of all iterations of the batch into their words. `trusting`: rows divide into whole vectors.
@@ -172,10 +200,8 @@ static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
         const bool whole = trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE;
         if (is_packed_place(&place)) emit_packed_load(pr, whole, width, words, &place);
         else if (whole) emit_whole_move(pr, "load", width, words, &place, NULL);
-        else if (raw[i])
-            emit_tested_move(pr, "load_around", width,
-                             expr_address(pr->arena, raw[i], i32_mul(pr, batch_number(pr, it), raw_words(it, i))),
-                             &place, NULL);
+        else if (is_unaligned(it, i)) emit_unaligned_load(pr, width, raw_of_batch(pr, it, raw[i], i), &place);
+        else if (raw[i]) emit_tested_move(pr, "load_around", width, raw_of_batch(pr, it, raw[i], i), &place, NULL);
         else emit_tested_move(pr, "load_words", width, words, &place, NULL);
     }
     it->n_loaded = n;

@@ -31,6 +31,7 @@ static void add_preludes(Printer *pr)
         { "cuda/fma", lo->uses_fma },
         { "cuda/stepped", pr->has_stepped_rows || pr->has_shifted_rows },
         { "cuda/shifted", pr->has_shifted_rows },
+        { "cuda/unaligned", pr->has_unaligned },
         { "cuda/quads", pr->has_quads },
         { "cuda/around", lo->begins_anywhere },
         { "cuda/pairs", pr->has_pairs },
