@@ -13,10 +13,8 @@ enum {
     HADAMARD_LONGEST = 32768, // in shared memory
     FEW = 64,                 // elements of a line of a filter that one step multiplies
     FEW_ON_CPU = 256,
-    LINES_TILE = 16,    // rows and columns of pixels of a tile that reads lines in shared memory, and below,
-    LINES_COLUMNS = 64, // its filters, the elements that a box has at most
-    LINES_BOX = 256,    // along a line, and those of all lines of a filter, whose operands fit into registers
-    LINES_DEPTH = 256,
+    LINES_TILE = 16,    // rows and columns of pixels of a tile that reads lines in shared memory,
+    LINES_COLUMNS = 64, // and its filters
 };
 
 // The types that a tensor may have beside its call's first one.
@@ -493,18 +491,18 @@ static int64_t lines_tiles(const Call *call)
            divide_up(call_extent(call, "F"), LINES_COLUMNS);
 }
 
-// Windows out of lines of the image in shared memory, which boxes fill; where there are tiles enough.
+// Windows out of lines of the image in shared memory, which boxes fill: 3 channels, filters of 3 to 7, strides 1 and 2, from 49
+// tiles on, as they were timed (one H200).
 static bool takes_lines(const Call *call, const kiln_conv2d_args *a, const Window *w)
 {
-    enum { PIECE = 8, STEP = 16 }; // elements of 16 bytes; of an instruction along the product
-    const int64_t C = call_extent(call, "C"), KH = call_extent(call, "KH"), strides = w->stride * (LINES_TILE - 1);
-    const int64_t depth = divide_up(call_extent(call, "KW") * C + 1, STEP) * STEP;
+    enum { PIECE = 8, CHANNELS = 3, LEAST = 3, MOST = 7, STRIDE_MOST = 2, TILES_LEAST = 49 }; // a piece has 16 bytes
+    const int64_t KH = call_extent(call, "KH"), KW = call_extent(call, "KW");
     const CallTable *const t = &call->table;
-    return ops_on_hopper(call->ops) && has_short_lines(call, w) && kiln_type_bits(a->x->type) == 16 &&
-           !t->tensors[0].strided && !t->tensors[1].strided && !t->tensors[2].strided &&
-           call_extent(call, "W") * C % PIECE == 0 && call_extent(call, "F") % PIECE == 0 && w->pad < LINES_BOX &&
-           strides * C + depth + PIECE <= LINES_BOX && strides + KH <= LINES_BOX && KH * depth <= LINES_DEPTH &&
-           lines_tiles(call) * divide_up(call_extent(call, "OH"), LINES_TILE) >= ops_processors(call->ops);
+    return ops_on_hopper(call->ops) && kiln_type_bits(a->x->type) == 16 && w->dilation == 1 &&
+           w->stride <= STRIDE_MOST && w->pad <= MOST && call_extent(call, "C") == CHANNELS && KH >= LEAST &&
+           KH <= MOST && KW >= LEAST && KW <= MOST && call_extent(call, "W") * CHANNELS % PIECE == 0 &&
+           call_extent(call, "F") % PIECE == 0 && !t->tensors[0].strided && !t->tensors[1].strided &&
+           !t->tensors[2].strided && lines_tiles(call) * divide_up(call_extent(call, "OH"), LINES_TILE) >= TILES_LEAST;
 }
 
 // Instances of several tiles, one below the other, where there are enough of them.
