@@ -10,6 +10,7 @@ enum {
     TYPES_RESULT = TYPES_FLOAT | TYPES_FP8,
     TYPES_GEMM = TYPES_RESULT | 1 << KILN_I8 | 1 << KILN_F64,
     FEW_COLUMNS = 4096, // of one row, for which longer pieces of b are read
+    LONG_PIECE = 2048,  // the longest, of whose length rows of b are a multiple
     VECTOR_BITS = 128,  // rows that begin at multiples of these hardware copies
 };
 
@@ -114,10 +115,13 @@ static bool is_one_row(const Call *call, const kiln_gemm_args *g)
 
 static kiln_status choose_row(Call *call, const kiln_gemm_args *g)
 {
-    const char *const few = call_extent(call, "N") < FEW_COLUMNS ? ", BN=4, BK=1024" : "";
+    const bool are_long = ops_on_hopper(call->ops) && call_extent(call, "K") % LONG_PIECE == 0;
+    const char *const tile = are_long                               ? ", BN=2, BK=2048"
+                             : call_extent(call, "N") < FEW_COLUMNS ? ", BN=4, BK=1024"
+                                                                    : "";
     const kiln_status status = call_kernel(
         call, "gemm/row.tile", "gemm_row", "T=%s, TC=%s, ACT=%d, UP=none, UPS=none, UPB=none%s%-s%-s%-s%-s",
-        kiln_type_name(g->a->type), kiln_type_name(g->c->type), (int)g->activation, few, LACKS(g->a_scales, "SA"),
+        kiln_type_name(g->a->type), kiln_type_name(g->c->type), (int)g->activation, tile, LACKS(g->a_scales, "SA"),
         LACKS(g->b_scales, "SB"), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
     call_add(call, KILN_FLOAT(g->scale ? *g->scale : 1));
     return status;

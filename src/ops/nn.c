@@ -13,6 +13,8 @@ enum {
     HADAMARD_LONGEST = 32768, // in shared memory
     FEW = 64,                 // elements of a line of a filter that one step multiplies
     FEW_ON_CPU = 256,
+    LINES_TILE = 16,    // rows and columns of pixels of a tile that reads lines in shared memory,
+    LINES_COLUMNS = 64, // and its filters
 };
 
 // The types that a tensor may have beside its call's first one.
@@ -481,6 +483,41 @@ static bool has_short_lines(const Call *call, const Window *w)
     return w->dilation == 1 && call_extent(call, "KW") * call_extent(call, "C") <= most;
 }
 
+static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+static int64_t lines_tiles(const Call *call)
+{
+    return call_extent(call, "N") * divide_up(call_extent(call, "OW"), LINES_TILE) *
+           divide_up(call_extent(call, "F"), LINES_COLUMNS);
+}
+
+// Windows out of lines of the image in shared memory, which boxes fill: 3 channels, filters of 3 to 7, strides 1 and 2, from 49
+// tiles on, as they were timed (one H200).
+static bool takes_lines(const Call *call, const kiln_conv2d_args *a, const Window *w)
+{
+    enum { PIECE = 8, CHANNELS = 3, LEAST = 3, MOST = 7, STRIDE_MOST = 2, TILES_LEAST = 49 }; // a piece has 16 bytes
+    const int64_t KH = call_extent(call, "KH"), KW = call_extent(call, "KW");
+    const CallTable *const t = &call->table;
+    return ops_on_hopper(call->ops) && kiln_type_bits(a->x->type) == 16 && w->dilation == 1 &&
+           w->stride <= STRIDE_MOST && w->pad <= MOST && call_extent(call, "C") == CHANNELS && KH >= LEAST &&
+           KH <= MOST && KW >= LEAST && KW <= MOST && call_extent(call, "W") * CHANNELS % PIECE == 0 &&
+           call_extent(call, "F") % PIECE == 0 && !t->tensors[0].strided && !t->tensors[1].strided &&
+           !t->tensors[2].strided && lines_tiles(call) * divide_up(call_extent(call, "OH"), LINES_TILE) >= TILES_LEAST;
+}
+
+// Instances of several tiles, one below the other, where there are enough of them.
+static kiln_status choose_lines(Call *call, const char *type, const Window *w)
+{
+    const int64_t rows = divide_up(call_extent(call, "OH"), LINES_TILE), instances = 6 * ops_processors(call->ops);
+    const int64_t each = lines_tiles(call) * rows / instances;
+    const kiln_status status =
+        call_kernel(call, "conv/conv2d.tile", "conv2d_lines", "T=%s, C=%d, KH=%d, KW=%d, STRIDE=%d, PAD=%d", type,
+                    (int)call_extent(call, "C"), (int)call_extent(call, "KH"), (int)call_extent(call, "KW"),
+                    (int)w->stride, (int)w->pad);
+    call_add(call, KILN_INT(each < 1 ? 1 : each < rows ? each : rows));
+    return status;
+}
+
 // Whole lines of the filter where it can: gathering takes a time for each of its pieces.
 static kiln_status choose_conv2d_on_cpu(Call *call, const char *type, int64_t pixels, const Window *w)
 {
@@ -498,6 +535,7 @@ static kiln_status choose_conv2d(Call *call, const kiln_conv2d_args *a, const Wi
     const int64_t F = call_extent(call, "F");
     const int64_t pixels = call_extent(call, "N") * call_extent(call, "OH") * call_extent(call, "OW");
     const char *const type = kiln_type_name(a->x->type);
+    if (takes_lines(call, a, w)) return choose_lines(call, type, w);
     const int depth = a->x->type == KILN_F32 ? 32 : 64, columns = F <= 64 ? 64 : F >= 256 && depth == 64 ? 256 : 128;
     if (ops_on_cpu(call->ops)) return choose_conv2d_on_cpu(call, type, pixels, w);
     if (has_short_lines(call, w)) return call_kernel(call, "conv/conv2d.tile", "conv2d_few", "T=%s", type);
@@ -520,8 +558,10 @@ kiln_status kiln_conv2d(kiln_ops *ops, kiln_stream *stream, const kiln_conv2d_ar
     if (!status) status = check_window(&call, a, &w);
     if (!status) status = choose_conv2d(&call, a, &w);
     if (status) return status;
-    call_add(&call, KILN_INT(w.stride));
-    if (!has_short_lines(&call, &w)) call_add(&call, KILN_INT(w.dilation));
-    call_add(&call, KILN_INT(w.pad));
+    if (!takes_lines(&call, a, &w)) {
+        call_add(&call, KILN_INT(w.stride));
+        if (!has_short_lines(&call, &w)) call_add(&call, KILN_INT(w.dilation));
+        call_add(&call, KILN_INT(w.pad));
+    }
     return call_run(&call, stream, NULL, 0);
 }

@@ -480,6 +480,25 @@ static kiln_status choose_bytes_rows(Call *call, const kiln_quantised_gemm_args 
                        LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
 }
 
+// Where tiles of 128 x 128 fill a half of the processors or less, narrower ones, four steps of K at once; a quarter, smaller ones.
+static kiln_status choose_fp8_blocks(Call *call, const kiln_quantised_gemm_args *g)
+{
+    const int64_t m = call_extent(call, "M"), n = call_extent(call, "N");
+    const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS * ((n + BLOCK - 1) / BLOCK);
+    const bool on_cpu = ops_on_cpu(call->ops), on_hopper = ops_on_hopper(call->ops);
+    const int processors = ops_processors(call->ops);
+    const char *const c = kiln_type_name(g->c->type), *const bias = LACKS(g->bias, "BIAS");
+    const char *const file = "quant/fp8_block.tile";
+    const bool is_small = !on_cpu && (m <= FEW_TILES_ROWS || (on_hopper && 4 * tiles <= processors));
+    if (takes_fp8_parts(call)) return choose_fp8_parts(call, g);
+    if (!on_cpu && fills_wide_tiles(call, m)) return call_kernel(call, file, "fp8_block_wide", "TC=%s%-s", c, bias);
+    if (on_hopper && !is_small && 2 * tiles <= processors)
+        return call_kernel(call, file, "fp8_block_narrow", "TC=%s%-s", c, bias);
+    return call_kernel(call, file, "fp8_block", "TC=%s, BM=%d%s%-s", c,
+                       is_small || m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS,
+                       is_small ? ", BN=64, STAGES=5" : "", bias);
+}
+
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M");
@@ -491,11 +510,7 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
                                            : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
-        if (takes_fp8_parts(call)) return choose_fp8_parts(call, g);
-        if (!on_cpu && fills_wide_tiles(call, m))
-            return call_kernel(call, "quant/fp8_block.tile", "fp8_block_wide", "TC=%s%-s", c, LACKS(g->bias, "BIAS"));
-        return call_kernel(call, "quant/fp8_block.tile", "fp8_block", "TC=%s, BM=%d%s%-s", c, rows,
-                           !on_cpu && m <= FEW_TILES_ROWS ? ", BN=64, STAGES=5" : "", LACKS(g->bias, "BIAS"));
+        return choose_fp8_blocks(call, g);
     }
     const int bits = (int)kiln_type_bits(f->code);
     if (is_left && takes_bytes_rows(call, bits)) return choose_bytes_rows(call, g, bits);

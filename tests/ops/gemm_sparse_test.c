@@ -122,6 +122,7 @@ static void sparse_products(void **state)
         { KILN_BF16, KILN_BF16, 1, 0, 8, 8, false, true, true },
         { KILN_I8, KILN_I32, 1, 70, 40, 72, true, false, true },
         { KILN_BF16, KILN_F32, 1, 33, 17, 264, true, false, false },
+        { KILN_F16, KILN_F16, 70, 5, 140, 8, true, false, false }, // wide tiles on an H200
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) check(&cases[i]);
 }

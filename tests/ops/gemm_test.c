@@ -166,6 +166,7 @@ static void products_of_any_shape(void **state)
         { .type = KILN_BF16, .result = KILN_BF16, .m = 130, .n = 72, .k = 100 },
         { .type = KILN_BF16, .result = KILN_F32, .batch = 2, .m = 70, .n = 90, .k = 64, .transpose_b = true, .scale = 0.5 },
         { .type = KILN_F16, .result = KILN_F16, .m = 1, .n = 300, .k = 512, .transpose_b = true, .bias = true, .activation = KILN_ACTIVATION_RELU },
+        { .type = KILN_F16, .result = KILN_F16, .m = 1, .n = 301, .k = 4096, .transpose_b = true, .residual = true },
         { .type = KILN_F16, .result = KILN_F16, .m = 17, .n = 40, .k = 33, .transpose_a = true, .bias = true, .residual = true, .activation = KILN_ACTIVATION_GELU, .scale = 0.1 },
         { .type = KILN_F32, .result = KILN_F32, .batch = 3, .m = 20, .n = 30, .k = 50, .transpose_a = true, .transpose_b = true, .residual = true, .activation = KILN_ACTIVATION_SILU },
         { .type = KILN_E4M3, .result = KILN_BF16, .m = 64, .n = 48, .k = 128, .transpose_b = true, .bias = true, .residual = true, .activation = KILN_ACTIVATION_GELU_TANH, .scale = 0.2 },

@@ -370,16 +370,18 @@ static void hadamard(void **state)
     compare("out", out, numbers(y));
 }
 
-// Few channels, and many with a dilation; pixels, filters and results that lie apart.
+// Few channels, and many with a dilation; pixels, filters and results that lie apart; many images of few channels, on a GPU by
+// lines in shared memory.
 static void convolutions(void **state)
 {
-    for (int i = 0; i < 4; i++) {
-        const bool many = i % 2 > 0, apart = i > 1;
+    enum { IMAGES = 140 }; // as many as an H200 has multiprocessors, and more
+    for (int i = 0; i < 5; i++) {
+        const bool many = i % 2 > 0, apart = i == 2 || i == 3;
         const int64_t C = many ? 40 : 3, dilation = many ? 2 : 0, stride = many ? 0 : 2, OH = many ? 7 : 5,
-                      OW = many ? 6 : 4;
-        Array *x = ARRAY(KILN_F16, 2, 9, 8, C), *filter = ARRAY(KILN_F16, 3, 3, C, 24);
+                      OW = many ? 6 : 4, N = i == 4 ? IMAGES : 2;
+        Array *x = ARRAY(KILN_F16, N, 9, 8, C), *filter = ARRAY(KILN_F16, 3, 3, C, 24);
         fill_random(x, -1, 1), fill_random(filter, -1, 1);
-        Array *out = ARRAY(KILN_F16, 2, OH, OW, 24);
+        Array *out = ARRAY(KILN_F16, N, OH, OW, 24);
         array_send(out);
         if (apart) x = array_spread(x, false), filter = array_spread(filter, false), out = array_spread(out, false);
         const kiln_tensor *const y = host_result(out);
