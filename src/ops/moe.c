@@ -737,16 +737,18 @@ static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer 
     const bool is_mxfp4 = a->format == KILN_MOE_MXFP4;
     const bool gathers = !is_mxfp4 && !ops_on_cpu(call->ops);
     const bool is_narrow = gathers && rows == 128 && D % 192 == 0 && D % 256 != 0; // 2880: no tile is cut
+    // Experts of up to 32 rows have one tile each, which shares its weights with none: those of an expert follow each other.
+    const bool alone = gathers && rows == 64 && call_extent(call, "M") * l->each <= 32 * call_extent(call, "E");
     return call_kernel(call, is_mxfp4 ? "moe/mxfp4.tile" : "moe/moe.tile", is_mxfp4 ? "moe_mxfp4" : "moe",
                        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
-                       "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+                       "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
                        kiln_type_name(a->x->type), logits, (int)call_extent(call, "E"), (int)l->each, yes(r->sigmoid),
                        yes(r->renormalise), r->groups, r->top_groups, r->group_scores, functions[a->activation],
                        yes(a->interleaved), rows, shared_rows, steps, (int)D, gathers ? ", GATHER=true" : "",
-                       is_narrow ? ", DOWN=192" : "", LACKS(a->gate_up_bias, "B1"), LACKS(a->down_bias, "B2"),
-                       LACKS(a->logits, "LOGIT"), LACKS(a->correction, "CORRECTION"), LACKS(a->experts, "ID"),
-                       LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"), LACKS(a->shared_down, "S2"),
-                       LACKS(a->residual, "RES"));
+                       is_narrow ? ", DOWN=192" : "", alone ? ", BAND=1" : "", LACKS(a->gate_up_bias, "B1"),
+                       LACKS(a->down_bias, "B2"), LACKS(a->logits, "LOGIT"), LACKS(a->correction, "CORRECTION"),
+                       LACKS(a->experts, "ID"), LACKS(a->weights, "WEIGHT"), LACKS(a->shared_gate_up, "S1"),
+                       LACKS(a->shared_down, "S2"), LACKS(a->residual, "RES"));
 }
 
 static kiln_status prepare_layer(Call *call, const void *args)
