@@ -68,13 +68,13 @@ typedef struct Tiles {
 } Tiles;
 
 // What they are chosen by: a request's queries times the heads of a group; that keys are converted; that nothing is added to scores
-// and keys are fetched as boxes of their type.
+// and keys are fetched as boxes of their type; that they are boxes and have no slopes.
 typedef struct Work {
     int64_t rows, size, value_size;
-    bool is_converted, is_plain;
+    bool is_converted, is_plain, is_spare;
 } Work;
 
-// Wide heads leave registers for 128 rows only where the work is plain; where keys are converted, 64 of them are a step.
+// Wide heads leave registers for 128 rows only where the work is plain; where they are converted, shared memory for 64 keys.
 static Tiles tiles_for(const kiln_ops *ops, const Work *w)
 {
     const bool is_narrow = w->size <= 128 && w->value_size <= 128;
@@ -83,7 +83,7 @@ static Tiles tiles_for(const kiln_ops *ops, const Work *w)
                 .many = w->rows > SOME_ROWS };
     if (t.many && (is_narrow || w->is_plain)) {
         t.rows = MANY_ROWS;
-        if (w->size + w->value_size <= 320 && !w->is_converted) t.keys = 128;
+        if (w->is_converted ? is_narrow && w->is_spare : w->size + w->value_size <= 320) t.keys = 128;
     }
     if (ops_on_cpu(ops)) { // whose products have as many rows as there are
         t.keys = SPLITS_CPU_KEYS;
@@ -107,6 +107,7 @@ static Tiles choose_tiles(const Call *call, const kiln_paged_attention_args *a)
                .value_size = call_extent(call, "DV"),
                .is_converted = a->k->type != a->q->type };
     const bool are_boxes = 64 % page == 0 ? page >= 16 : page % 64 == 0;
+    w.is_spare = are_boxes && !a->slopes;
     w.is_plain =
         !a->slopes && !a->sinks && a->softcap == 0 && !w.is_converted && !a->k_scales && !a->v_scales && are_boxes;
     Tiles t = tiles_for(call->ops, &w);

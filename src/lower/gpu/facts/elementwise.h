@@ -27,6 +27,7 @@ struct Iteration {
         TileOp *store;
         Var *values;
         bool rounds;
+        int codes; // the load of fp8 that it converts in pairs, and that is all; -1: none
     } stored[8];
     int n_stored;                         // and stores
     int vector;                           // the mode they run along, -1: none

@@ -97,7 +97,7 @@ static const Case cases[] = {
     // sizes and forms that hold as many registers as there are
     { "attention/forward.tile", "attention_forward", { INT("D", 208) }, 1, 90, { "setmaxnreg_dec(40)", "setmaxnreg_inc(232)" }, NULL, true },
     { "attention/paged.tile", "paged_part", { TYPE("C", DTYPE_E4M3), INT("CAP", 1), INT("WINDOW", 100), INT("BM", 64), INT("BN", 32) }, 5, 90,
-      { "wgmma_64x128x16_bf16_rs_tb" }, NULL, true },
+      { "wgmma_64x128x16_f16_rs_tb" }, NULL, true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 1), NONE("CACHE2"), NONE("SCALES2"), NONE("INDEX2"), NONE("LIMIT2"), NONE("SCALES") }, 6, 90,
       { "load_piece_ahead<4>(" }, NULL, true },
     { "sparse/vertical_slash.tile", "vertical_slash", { INT("D", 256) }, 1, 90, { "wgmma_64x256x16_f16_rs_tb" }, NULL, true },

@@ -305,6 +305,16 @@ static bool rounds_together(const TileOp *store, int width)
            value->convert.a->type == DTYPE_F32;
 }
 
+// The load of e4m3 whose codes a store into a tile of 16 bits has as they are, four at a time; -1: none.
+static int converted_codes(Printer *pr, const Iteration *it, const TileOp *store, int width)
+{
+    const Expr *const value = store->store.value;
+    if (!pr->lo->gpu->converts_fp8 || width % 4 != 0 || value->convert.a->type != DTYPE_E4M3) return -1;
+    for (int i = 0; i < it->n_loaded; i++)
+        if (!it->loaded[i].in_words && expr_equal(it->loaded[i].load, value->convert.a)) return i;
+    return -1;
+}
+
 // What a vector takes is rounded in pairs; what is only moved keeps its bits.
 bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds)
 {
@@ -352,6 +362,10 @@ void emit_vector_loads(Printer *pr, Iteration *it)
         const TileOp *const store = it->stored[i].store;
         const Buffer *const buffer = store->store.buffer;
         it->stored[i].rounds = rounds_together(store, width);
+        const bool of_fp8 = it->stored[i].rounds && is_fp8(store->store.value->convert.a->type);
+        it->stored[i].codes = of_fp8 ? converted_codes(pr, it, store, width) : -1;
+        pr->has_codes |= it->stored[i].codes >= 0;
+        if (it->stored[i].codes >= 0) continue;
         const DType type = waits_in_f32(pr, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
         it->stored[i].values = emit_array(pr, type, arena_printf(pr->arena, "%s_out", buffer->name), width);
     }
@@ -415,10 +429,13 @@ void emit_vector_stores(Printer *pr, Iteration *it)
         } else if (place.root->kind == BUFFER_TENSOR) {
             emit_tensor_store(pr, it, i, &place);
         } else {
-            const char *const verb = it->stored[i].rounds
-                                         ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type))
-                                         : "store";
-            emit_shared_move(pr, verb, it->layout.mode[it->vector].extent, it->stored[i].values, &place,
+            const int codes = it->stored[i].codes;
+            const char *const verb =
+                codes >= 0 ? arena_printf(pr->arena, "store_%s_of_e4m3", dtype_name(store->store.buffer->type))
+                : it->stored[i].rounds ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type))
+                                       : "store";
+            emit_shared_move(pr, verb, it->layout.mode[it->vector].extent,
+                             codes >= 0 ? it->loaded[codes].values : it->stored[i].values, &place,
                              replica_is_first(pr, &it->layout));
         }
     }

@@ -35,6 +35,7 @@ static void add_preludes(Printer *pr)
         { "cuda/quads", pr->has_quads },
         { "cuda/around", lo->begins_anywhere },
         { "cuda/pairs", pr->has_pairs },
+        { "cuda/codes", pr->has_codes },
         { "cuda/trace", lo->target->trace },
     };
     // clang-format on
