@@ -326,7 +326,15 @@ def mla_contiguous(v):
                TYPES[T], TYPES[T])
         keys, rotaries = cache.view(B * each, page, 512), rotary.view(B * each, page, 64)
         return lambda: w.run(q, q_rotary, keys, rotaries)
-    return fastest([('PyTorch', plain)] + ([('FlashInfer', flashinfer)] if gpu() else []))
+    def flash_mla():
+        from flash_mla import flash_mla_with_kvcache, get_mla_metadata
+        each = (S + 63) // 64
+        pages, n = random(B * each, 64, 1, 576, type=T), ints([S] * B)
+        table = torch.arange(B * each, device=DEV, dtype=torch.int32).view(B, each)
+        both, plan = torch.cat([q, q_rotary], -1)[:, None], get_mla_metadata(n, H, 1)
+        return lambda: flash_mla_with_kvcache(both, pages, table, n, 512, plan[0], plan[1], causal=False)
+    peers = [('FlashMLA, parts joined in pages of 64', flash_mla), ('FlashInfer', flashinfer)]
+    return fastest([('PyTorch', plain)] + (peers if gpu() else []))
 
 def indexed(v):
     raise NoPeer('none is on PyPI')
