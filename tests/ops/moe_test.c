@@ -607,6 +607,28 @@ static void products_are_refused(void **state)
     assert_fails(kiln_grouped_gemm(ops, NULL, &g), KILN_TRAPPED, "offsets never fall");
 }
 
+// Layers that differ in their tokens alone, 30 and 60 rows for an expert: one kernel takes tiles in bands, the other does not.
+static void bands_of_layers(void **state)
+{
+    enum { EXPERTS = 16, EACH = 2, FEW = 240, MANY = 480 };
+    if (on_cpu()) skip_because("on a CPU all layers have the same bands");
+    Array *const gate_up = ARRAY(KILN_BF16, EXPERTS, 32, 64), *const down = ARRAY(KILN_BF16, EXPERTS, 64, 16);
+    size_t length[3] = { kiln_ops_list(ops, NULL, 0) };
+    for (int i = 0; i < 2; i++) {
+        const int64_t tokens = i == 0 ? FEW : MANY;
+        const kiln_moe_args a = { .x = of(ARRAY(KILN_BF16, tokens, 64)),
+                                  .gate_up = of(gate_up),
+                                  .down = of(down),
+                                  .logits = of(ARRAY(KILN_F32, tokens, EXPERTS)),
+                                  .out = of(ARRAY(KILN_BF16, tokens, 64)),
+                                  .top_k = EACH };
+        size_t bytes;
+        assert_ok(kiln_moe_workspace_size(ops, &a, &bytes));
+        length[i + 1] = kiln_ops_list(ops, NULL, 0);
+    }
+    assert_true(length[0] < length[1] && length[1] < length[2]);
+}
+
 static void layers_are_refused(void **state)
 {
     Array *const x = ARRAY(KILN_BF16, 2, 64), *const gate_up = ARRAY(KILN_BF16, 4, 32, 64),
@@ -698,6 +720,7 @@ int main(void)
         cmocka_unit_test_teardown(products_of_mxfp4, free_arrays),
         cmocka_unit_test_teardown(weight_gradients, free_arrays),
         cmocka_unit_test_teardown(layers, free_arrays),
+        cmocka_unit_test_teardown(bands_of_layers, free_arrays),
         cmocka_unit_test_teardown(layers_of_mxfp4, free_arrays),
         cmocka_unit_test_teardown(layers_of_fp8, free_arrays),
         cmocka_unit_test_teardown(routes_are_refused, free_arrays),

@@ -31,7 +31,7 @@ static void scan_read(const TileUse *use, void *context)
     if (!tile || tile->ring != scan->ring) return;
     const bool is_meta = scan->op->kind == T_MATMUL && use->buffer == scan->op->matmul.meta;
     scan->other |= !is_held_product(scan->lo, scan->op, scan->ring) || is_meta;
-    scan->loads |= !is_wgmma(scan->lo, scan->op) || is_meta;
+    scan->loads |= use->reads && (!is_wgmma(scan->lo, scan->op) || is_meta);
 }
 
 static bool scan_op(Lowering *lo, TileOp *op, void *context)
@@ -91,11 +91,12 @@ void advance_ring_states(Lowering *lo, TileOp *block, int stage)
 
 // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
 // the products that would hold them together stand in a loop or under a condition. ptxas lets the arrival overtake loads,
-// and a box of zeros lands within their latency: a fence stands between. What threads fill again comes behind their loads.
+// and a box of zeros lands within their latency: a fence stands between. What threads fill again comes behind their loads,
+// but not what another CTA's copies do.
 void decide_release(Lowering *lo, const Ring *ring)
 {
-    const bool by_boxes = !ring->by_lanes && !ring->is_filled && !ring->is_consumer_ring;
-    if (ring->is_loaded && by_boxes) act_plain(lo, ACTION_FENCE_ASYNC);
+    const bool by_threads = ring->by_lanes || (ring->is_filled && !ring->is_shared) || ring->is_consumer_ring;
+    if (ring->is_loaded && !by_threads) act_plain(lo, ACTION_FENCE_ASYNC);
     if (!ring->is_product_only || last_use(lo, ring)->kind != T_MATMUL) act_plain(lo, ACTION_WARP_SYNC);
     act_release(lo, ring, SLOT_CURRENT);
 }
