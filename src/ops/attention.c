@@ -69,7 +69,7 @@ static kiln_status prepare_sinks(Call *call, const kiln_attention_varlen_args *a
     if (!status) status = check_longest(call, names->max_queries, a->max_queries);
     if (status) return status;
     status = call_kernel(
-        call, "attention/sink.tile", "attention_sink", "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s%-s",
+        call, "attention/sink.tile", "attention_sink", "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=%s%-s%-s%-s%-s%s",
         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
         (int)a->window, yes(a->softcap > 0), LACKS(a->sinks, "SINK"), LACKS(a->q_offsets, "QOffset"),
         LACKS(a->k_offsets, "KOffset"), LACKS(a->lse, "LSE"), packed && is_ragged_f32(call) ? ", BM=32" : "");

@@ -12,6 +12,13 @@ static int64_t tensors_there(const Call *call)
     return (int64_t)there;
 }
 
+// What LACKS makes: a binding to none, or nothing.
+static bool is_lack(const char *text)
+{
+    const char *const value = strrchr(text, '=');
+    return !*text || (value && strcmp(value, "=none") == 0);
+}
+
 // All that the text of its bindings is made from; formats have %s, %-s and %d alone. The first n tensors may be strided.
 static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *name, const char *format, va_list args)
 {
@@ -24,8 +31,11 @@ static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *na
         const bool is_told = at[1] == '-'; // by which tensors are there
         at += is_told;
         assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s, %-s and %d alone");
-        if (is_told) (void)va_arg(args, const char *);
-        else if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
+        if (is_told) {
+            const bool lacks = is_lack(va_arg(args, const char *));
+            assert(lacks && "other text than that of LACKS tells kernels apart, and is no part of the key by %-s");
+            (void)lacks;
+        } else if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
         else known_key_word(key, va_arg(args, int));
     }
     for (int i = 0; i < n; i++)

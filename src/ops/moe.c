@@ -741,7 +741,7 @@ static kiln_status choose_layer(Call *call, const kiln_moe_args *a, const Layer 
     const bool alone = gathers && rows == 64 && call_extent(call, "M") * l->each <= 32 * call_extent(call, "E");
     return call_kernel(call, is_mxfp4 ? "moe/mxfp4.tile" : "moe/moe.tile", is_mxfp4 ? "moe_mxfp4" : "moe",
                        "T=%s, TL=%s, E=%d, KK=%d, SIGMOID=%s, NORM=%s, GROUPS=%d, TOPG=%d, GTOP=%d, ACT=%d, MIXED=%s, "
-                       "BM=%d, SBM=%d, W=%d, D=%d%-s%-s%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
+                       "BM=%d, SBM=%d, W=%d, D=%d%s%s%s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
                        kiln_type_name(a->x->type), logits, (int)call_extent(call, "E"), (int)l->each, yes(r->sigmoid),
                        yes(r->renormalise), r->groups, r->top_groups, r->group_scores, functions[a->activation],
                        yes(a->interleaved), rows, shared_rows, steps, (int)D, gathers ? ", GATHER=true" : "",
