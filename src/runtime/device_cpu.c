@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // device_cpu.c - the CPU as a device: everything is done when a call returns.
 #include "runtime/runtime.h"
+#include "base/fork.h"
 #include "base/memory.h"
 #include "lower/cpu/abi.h"
 #include "toolchain/toolchain.h"
@@ -234,7 +235,10 @@ static kiln_status cpu_launch(kiln_kernel *kernel, kiln_stream *stream, const La
 
 static void cpu_unload(kiln_kernel *kernel)
 {
-    if (kernel->object) dlclose(kernel->object);
+    if (!kernel->object) return;
+    fork_hold(); // the loader has a lock, too
+    dlclose(kernel->object);
+    fork_release();
 }
 
 const DeviceKind device_kind_cpu = {

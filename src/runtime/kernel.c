@@ -9,14 +9,13 @@
 #include "base/fork.h"
 #include "base/memory.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 
 // ---- code
 
 static kiln_status take_object(kiln_kernel *kernel, void *object)
 {
-    void *const entry = dlsym(object, kernel->plan->symbol);
+    void *const entry = cc_symbol(object, kernel->plan->symbol);
     kernel->object = object;
     if (!entry)
         return status_fail(KILN_TOOLCHAIN, "%s: the compiled code has no entry '%s'", kernel->plan->name,

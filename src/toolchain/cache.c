@@ -7,6 +7,7 @@
 // the same bytes.
 #define _GNU_SOURCE // dladdr, secure_getenv
 #include "toolchain/toolchain.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
 #include <dirent.h>
@@ -277,6 +278,8 @@ static void make_identity(void)
 const char *library_identity(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    fork_hold(); // dladdr takes the loader's lock
     pthread_once(&once, make_identity);
+    fork_release();
     return identity;
 }

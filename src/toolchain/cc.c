@@ -198,6 +198,7 @@ static kiln_status run_compiler(Command command, const char *folder, const char 
     return rc == 0 && stat(out, &st) == 0 && st.st_size > 0 ? KILN_OK : explain_failure(&command, rc, output, what);
 }
 
+// The loader has a lock, too: a child that was forked while it was held could open nothing any more.
 static kiln_status open_object(const char *path, void **object)
 {
     fork_hold();
@@ -284,9 +285,19 @@ kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, c
     return status;
 }
 
+void *cc_symbol(void *object, const char *name)
+{
+    fork_hold();
+    void *const symbol = dlsym(object, name);
+    fork_release();
+    return symbol;
+}
+
 void cc_close(void *object)
 {
+    fork_hold();
     if (object) dlclose(object);
+    fork_release();
 }
 
 kiln_status cc_object(const char *source, const char *machine, const char *flags, const char *path)

@@ -130,7 +130,9 @@ static void open_nvrtc(void)
 static kiln_status need_nvrtc(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    fork_hold();
     pthread_once(&once, open_nvrtc);
+    fork_release();
     return nvrtc.library ? KILN_OK : status_fail(KILN_TOOLCHAIN, "%s", nvrtc.problem);
 }
 

@@ -92,6 +92,7 @@ kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, c
                      void **object);
 // The object of a former build, from the cache; NULL if it is not there any more.
 void *cc_find(const char *name);
+void *cc_symbol(void *object, const char *name); // NULL: it has none
 void cc_close(void *object);
 // What code for a form that stays here is compiled with.
 const char *cc_isa_flags(const CpuTarget *target);
