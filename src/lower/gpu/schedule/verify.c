@@ -107,7 +107,6 @@ static void make_cells(Run *run)
         const ScheduleTile *const tile = run->schedule->tiles.items[i];
         run->first_cell[i] = run->n_cells;
         run->n_cells += tile->slots > 1 ? tile->slots : 1;
-        run->has_places |= tile->is_over;
     }
     run->cells = NEW_ARRAY(arena, Cell, run->n_cells + 1);
     run->rings = NEW_ARRAY(arena, RingRun, run->schedule->rings.count + 1);
@@ -188,6 +187,7 @@ ScheduleFault schedule_verify(const Schedule *schedule)
     make_programs(schedule, &run.programs);
     if (!make_agents(&run)) return run.fault;
     make_cells(&run);
+    find_overlaps(&run);
     const bool varies = run.programs.loops.count > 0 || run.programs.has_branches;
     for (int i = 0; i < (varies ? COUNT(assignments) : 1) && run.fault.kind == FAULT_NONE; i++)
         run_once(&run, &assignments[i]);

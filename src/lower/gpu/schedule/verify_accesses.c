@@ -97,6 +97,7 @@ static bool check_flights(Run *run, const Agent *agent, const Action *action, co
     const char *const name = tile_at(run, access->tile)->name;
     for (int a = 0; a < run->n_agents; a++) {
         const Agent *const other = &run->agents[a];
+        if (other->mmas.count == 0 && other->stores.count == 0) continue;
         const bool is_own = cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA;
         if (other != agent && is_own) continue;
         if (find_flight(&other->mmas, action, access, cell))
@@ -310,7 +311,7 @@ static bool check_access(Run *run, const Agent *agent, const Action *action, con
     const int turn = turn_of(run, agent, access);
     for (int i = 0; i < slots_of(access); i++)
         if (!check_slot(run, agent, action, access, turn + i)) return false;
-    return !run->has_places || check_places(run, agent, action, access);
+    return run->overlaps[access->tile].count == 0 || check_places(run, agent, action, access);
 }
 
 // wgmma, mma.sync and ldmatrix: no lane has what it reads before the others have.
@@ -330,7 +331,7 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
         if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
         if (access->writes) note_write(agent, action, access, cell, turn + i);
     }
-    if (run->has_places && access->writes) note_places(run, agent, access);
+    if (run->overlaps[access->tile].count > 0 && access->writes) note_places(run, agent, access);
 }
 
 static bool check_acquired(Run *run, const Agent *agent, const Action *action)

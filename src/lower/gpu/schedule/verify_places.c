@@ -12,6 +12,23 @@ bool share_places(const ScheduleTile *tile, const ScheduleTile *other)
     return tile->offset < tile_end(other) && other->offset < tile_end(tile);
 }
 
+static bool may_overlap(const ScheduleTile *tile, const ScheduleTile *other)
+{
+    return other != tile && tile->place == TILE_SHARED && other->place == TILE_SHARED &&
+           (tile->is_over || other->is_over) && share_places(tile, other);
+}
+
+// Every access asks which they are, so they are found once.
+void find_overlaps(Run *run)
+{
+    const Schedule *const schedule = run->schedule;
+    run->overlaps = NEW_ARRAY(schedule->arena, TileNumbers, schedule->tiles.count + 1);
+    for (int t = 0; t < schedule->tiles.count; t++)
+        for (int other = 0; other < schedule->tiles.count; other++)
+            if (may_overlap(schedule->tiles.items[t], schedule->tiles.items[other]))
+                VEC_PUSH(schedule->arena, &run->overlaps[t], other);
+}
+
 // The bytes that an agent uses of a tile: all, or its part.
 typedef struct Place {
     int begin, end;
@@ -24,20 +41,13 @@ static Place place_of(const ScheduleTile *tile, const Agent *agent)
     return (Place){ begin, begin + tile->part_bytes };
 }
 
-static bool meet(const ScheduleTile *tile, const Agent *agent, const ScheduleTile *other, const Agent *by)
+static bool parts_overlap(const ScheduleTile *tile, const Agent *agent, const ScheduleTile *other, const Agent *by)
 {
     const Place a = place_of(tile, agent), b = place_of(other, by);
     return a.begin < b.end && b.begin < a.end;
 }
 
 static int cells_of(const ScheduleTile *tile) { return tile->slots > 1 ? tile->slots : 1; }
-
-// Another tile that may lie there.
-static bool is_rival(const Run *run, int tile, int other)
-{
-    const ScheduleTile *const a = run->schedule->tiles.items[tile], *const b = run->schedule->tiles.items[other];
-    return other != tile && b->place == TILE_SHARED && (a->is_over || b->is_over) && share_places(a, b);
-}
 
 static bool is_in_flight(const Flights *flights, int tile)
 {
@@ -67,7 +77,7 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, int 
     const ScheduleTile *const written = run->schedule->tiles.items[tile], *const lies =
                                                                               run->schedule->tiles.items[other];
     for (int a = 0; a < run->n_agents; a++)
-        if (meet(written, agent, lies, &run->agents[a]) && !is_over(run, agent, other, &run->agents[a]))
+        if (parts_overlap(written, agent, lies, &run->agents[a]) && !is_over(run, agent, other, &run->agents[a]))
             return found(run, FAULT_MEMORY, action, "%s writes '%s' where '%s' lies, which %s may still use",
                          agent->name, written->name, lies->name,
                          a == agent->number ? "its other threads" : run->agents[a].name);
@@ -83,8 +93,9 @@ bool check_places(Run *run, const Agent *agent, const Action *action, const Tile
             return found(run, FAULT_MEMORY, action, "%s reads '%s' after '%s' was written in its place", agent->name,
                          tile->name, by->name);
     }
-    for (int t = 0; t < run->schedule->tiles.count && access->writes; t++)
-        if (is_rival(run, access->tile, t) && !check_write(run, agent, action, access->tile, t)) return false;
+    const TileNumbers *const others = &run->overlaps[access->tile];
+    for (int i = 0; i < others->count && access->writes; i++)
+        if (!check_write(run, agent, action, access->tile, others->items[i])) return false;
     return true;
 }
 
@@ -98,9 +109,13 @@ static void set_lost(Run *run, int tile, int agent, const ScheduleTile *to)
 void note_places(Run *run, const Agent *agent, const TileAccess *access)
 {
     const ScheduleTile *const tile = run->schedule->tiles.items[access->tile];
+    const TileNumbers *const others = &run->overlaps[access->tile];
     for (int a = 0; a < run->n_agents; a++)
         if (!tile->parts || a == agent->number) set_lost(run, access->tile, a, NULL);
-    for (int t = 0; t < run->schedule->tiles.count; t++)
-        for (int a = 0; a < run->n_agents && is_rival(run, access->tile, t); a++)
-            if (meet(tile, agent, run->schedule->tiles.items[t], &run->agents[a])) set_lost(run, t, a, tile);
+    for (int i = 0; i < others->count; i++) {
+        const int other = others->items[i];
+        for (int a = 0; a < run->n_agents; a++)
+            if (parts_overlap(tile, agent, run->schedule->tiles.items[other], &run->agents[a]))
+                set_lost(run, other, a, tile);
+    }
 }

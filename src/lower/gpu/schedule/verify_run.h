@@ -132,6 +132,8 @@ typedef struct Cell {
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
+typedef VEC(int) TileNumbers;
+
 typedef struct Run {
     const Schedule *schedule;
     Arena *arena;
@@ -143,7 +145,7 @@ typedef struct Run {
     Cell *cells;
     int *first_cell; // of a tile
     int n_cells;
-    bool has_places;  // that several tiles have
+    TileNumbers *overlaps; // of a tile: the others that may lie where it does
     int pattern;      // of conditions: 0 all hold, 1 none, 2 and 3 in turns
     bool is_reversed; // the last agents run first
     int budget;       // actions that may still be run
@@ -186,6 +188,7 @@ void retire_copies(Run *run, Agent *agent, int pending);
 void fence_async(Agent *agent);
 
 // verify_places.c: tiles that lie where others do
+void find_overlaps(Run *run);
 bool share_places(const ScheduleTile *tile, const ScheduleTile *other);
 bool check_places(Run *run, const Agent *agent, const Action *action, const TileAccess *access);
 void note_places(Run *run, const Agent *agent, const TileAccess *access);

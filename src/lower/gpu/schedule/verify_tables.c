@@ -91,10 +91,12 @@ bool check_held_registers(Run *run, const Agent *agent, const Action *action)
     const int has = agent->role->registers ? agent->role->registers : schedule->launch_registers;
     const int most = has && has < THREAD_REGISTERS_MAX ? has : THREAD_REGISTERS_MAX;
     int held = 0;
-    for (int t = 0; t < schedule->tiles.count; t++) {
-        bool is_held = false;
-        for (int i = 0; i < agent->mmas.count; i++) is_held |= agent->mmas.items[i].action->mma.accumulator == t;
-        if (is_held) held += schedule->tiles.items[t]->registers;
+    for (int i = 0; i < agent->mmas.count; i++) {
+        const int tile = agent->mmas.items[i].action->mma.accumulator;
+        bool is_counted = tile < 0;
+        for (int before = 0; before < i; before++)
+            is_counted |= agent->mmas.items[before].action->mma.accumulator == tile;
+        if (!is_counted) held += schedule->tiles.items[tile]->registers;
     }
     return held <= most || found(run, FAULT_MEMORY, action,
                                  "accumulators in flight take %d registers of each thread of %s, which has %d", held,
