@@ -36,11 +36,11 @@ typedef struct RingState {
     const char **lanes;  // by slot
 } RingState;
 
-typedef struct Meeting {
+typedef struct BarrierPhase {
     int arrived;
     double time;
     bool waits[PLAYERS_MAX];
-} Meeting;
+} BarrierPhase;
 
 typedef struct Play {
     Arena *arena;
@@ -50,7 +50,7 @@ typedef struct Play {
     Player players[PLAYERS_MAX];
     int n_players;
     RingState *rings;
-    Meeting meetings[BARRIERS];
+    BarrierPhase phases[BARRIERS];
     double tensor_free, memory_free;
 } Play;
 
@@ -156,33 +156,33 @@ static int barrier_of(const Player *who, const Action *action)
     return action->barrier.barrier % CLUSTER_AT;
 }
 
-static void end_meeting(Play *p, Meeting *meeting)
+static void end_barrier_phase(Play *p, BarrierPhase *phase)
 {
     for (int i = 0; i < p->n_players; i++) {
         Player *const who = &p->players[i];
-        if (!meeting->waits[i]) continue;
+        if (!phase->waits[i]) continue;
         const double began = who->now;
-        who->now = fmax(who->now, meeting->time) + p->machine->barrier;
+        who->now = fmax(who->now, phase->time) + p->machine->barrier;
         add_own(p, who, &who->steps.items[who->pc], TIMELINE_WAIT, began);
         who->at_barrier = false;
         who->pc++;
     }
-    *meeting = (Meeting){ 0 };
+    *phase = (BarrierPhase){ 0 };
 }
 
-// False: it waits there; the end of the meeting takes it on.
-static bool meet(Play *p, Player *who, const TimelineStep *step)
+// False: it waits there; the end of the phase takes it on.
+static bool arrive_at_barrier(Play *p, Player *who, const TimelineStep *step)
 {
     const Action *const action = step->action;
-    Meeting *const meeting = &p->meetings[barrier_of(who, action)];
+    BarrierPhase *const phase = &p->phases[barrier_of(who, action)];
     const bool is_all = action->kind == ACTION_CLUSTER_SYNC || action->barrier.threads == 0;
     const bool waits = action->kind != ACTION_BARRIER_ARRIVE;
     int all = 0;
     for (int i = 0; i < p->n_players; i++) all += p->players[i].threads;
-    meeting->arrived += step->threads;
-    meeting->time = fmax(meeting->time, who->now);
-    meeting->waits[who - p->players] = who->at_barrier = waits;
-    if (meeting->arrived >= (is_all ? all : action->barrier.threads)) end_meeting(p, meeting);
+    phase->arrived += step->threads;
+    phase->time = fmax(phase->time, who->now);
+    phase->waits[who - p->players] = who->at_barrier = waits;
+    if (phase->arrived >= (is_all ? all : action->barrier.threads)) end_barrier_phase(p, phase);
     return !waits;
 }
 
@@ -226,7 +226,7 @@ static void wait_for_products(Play *p, Player *who, const TimelineStep *step)
     add_own(p, who, step, TIMELINE_WAIT, began);
 }
 
-static void land(Play *p, const Player *who, const TimelineStep *step, double at)
+static void complete_bytes(Play *p, const Player *who, const TimelineStep *step, double at)
 {
     const int ring = step->action->copy.ring, slot = (who->fills[ring] + step->is_next) % slots_of(p, ring);
     Phase *const phase = &p->rings[ring].full[slot];
@@ -251,7 +251,7 @@ static void run_copy(Play *p, Player *who, const TimelineStep *step)
         who->now += work ? cost_group_time(&who->cost, work) : 0;
         who->copied = fmax(who->copied, there);
     }
-    if (action->copy.ring != NO_RING && action->copy.bytes > 0) land(p, who, step, there);
+    if (action->copy.ring != NO_RING && action->copy.bytes > 0) complete_bytes(p, who, step, there);
     add_own(p, who, step, TIMELINE_COPY, began);
 }
 
@@ -284,7 +284,7 @@ static bool run_step(Play *p, Player *who)
         return true;
     case ACTION_BARRIER_SYNC:
     case ACTION_BARRIER_ARRIVE:
-    case ACTION_CLUSTER_SYNC: return meet(p, who, step);
+    case ACTION_CLUSTER_SYNC: return arrive_at_barrier(p, who, step);
     case ACTION_COPY: run_copy(p, who, step); return true;
     case ACTION_COPY_WAIT:
         if (action->wait.pending == 0) who->now = fmax(who->now, who->copied);

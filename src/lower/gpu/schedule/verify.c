@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // verify.c - schedule_verify(): the tables, then a few runs of the roles against each other.
 //
-// Each run fixes how often every loop of the source goes round and how conditions come out. Few steps are enough: a ring is
+// Each run fixes how many iterations every loop of the source has and how conditions come out. Few steps are enough: a ring is
 // full after as many as it has slots, and what a step leaves for the next shows in the second.
 //
 // before: any schedule       after: the same; its first fault, or none in what was run
@@ -24,7 +24,7 @@ static const Assignment assignments[] = {
 
 // ---- agents
 
-static bool touches_ring(const Action *action, int ring)
+static bool uses_ring(const Action *action, int ring)
 {
     if (action->kind == ACTION_COPY) return action->copy.ring == ring;
     return action->kind >= ACTION_ACQUIRE && action->kind <= ACTION_ADVANCE && action->ring.ring == ring;
@@ -37,7 +37,7 @@ static void find_uses(const Run *run, Agent *agent)
         const Action *const action = agent->program->steps.items[i].action;
         if (agent->program->steps.items[i].kind != STEP_DO) continue;
         for (int r = 0; r < run->schedule->rings.count; r++) {
-            if (!touches_ring(action, r)) continue;
+            if (!uses_ring(action, r)) continue;
             RingView *const view = &agent->rings[r];
             view->uses = true;
             view->fills |=
@@ -67,11 +67,11 @@ static Agent make_agent(Run *run, int role, int group, int groups)
         .threads = threads,
         .warps = threads / 32 > 1 ? threads / 32 : 1,
         .step = NEW_ARRAY(arena, int, loops),
-        .round = NEW_ARRAY(arena, int, loops),
+        .iteration = NEW_ARRAY(arena, int, loops),
         .saved = NEW_ARRAY(arena, int, run->programs.roles.items[role]->steps.count + 1),
         .is_inside = NEW_ARRAY(arena, bool, loops),
         .rings = NEW_ARRAY(arena, RingView, run->schedule->rings.count + 1),
-        .turns = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1),
+        .advances = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1),
     };
     find_uses(run, &agent);
     return agent;
@@ -127,7 +127,7 @@ static void reset_agent(const Run *run, Agent *agent)
     memset(&agent->fenced, 0, sizeof agent->fenced);
     memset(agent->step, 0, sizeof *agent->step * loops);
     memset(agent->is_inside, 0, sizeof *agent->is_inside * loops);
-    memset(agent->turns, 0, sizeof *agent->turns * (size_t)run->schedule->tiles.count);
+    memset(agent->advances, 0, sizeof *agent->advances * (size_t)run->schedule->tiles.count);
     for (int r = 0; r < run->schedule->rings.count; r++) {
         RingView *const view = &agent->rings[r];
         view->fill = view->acquired = view->waited = 0;
@@ -169,14 +169,32 @@ static int chosen_trips(const Run *run, const Assignment *assignment, int number
     return trips > loop->known ? loop->known : trips > 2 ? trips : 2;
 }
 
-static void run_once(Run *run, const Assignment *assignment)
+static void run_once(Run *run, const Assignment *assignment, const int *trips)
 {
     reset(run);
     run->pattern = assignment->pattern;
     run->is_reversed = assignment->is_reversed;
-    for (int i = 0; i < run->programs.loops.count; i++)
-        run->programs.loops.items[i].trips = chosen_trips(run, assignment, i);
+    for (int i = 0; i < run->programs.loops.count; i++) run->programs.loops.items[i].trips = trips[i];
     run_roles(run);
+}
+
+// Without conditions, trip counts alone tell runs apart: what is found does not depend on the order of the agents.
+static bool is_repeated(const Run *run, const int *trips, int number)
+{
+    const size_t n = (size_t)run->programs.loops.count;
+    for (int before = 0; before < number && !run->programs.has_branches; before++)
+        if (memcmp(trips + (size_t)before * n, trips + (size_t)number * n, n * sizeof *trips) == 0) return true;
+    return false;
+}
+
+static void run_all(Run *run)
+{
+    const int n = run->programs.loops.count;
+    int *const trips = NEW_ARRAY(run->schedule->arena, int, COUNT(assignments) * n + 1);
+    for (int i = 0; i < COUNT(assignments) && run->fault.kind == FAULT_NONE; i++) {
+        for (int loop = 0; loop < n; loop++) trips[i * n + loop] = chosen_trips(run, &assignments[i], loop);
+        if (!is_repeated(run, trips, i)) run_once(run, &assignments[i], trips + i * n);
+    }
 }
 
 ScheduleFault schedule_verify(const Schedule *schedule)
@@ -188,9 +206,7 @@ ScheduleFault schedule_verify(const Schedule *schedule)
     if (!make_agents(&run)) return run.fault;
     make_cells(&run);
     find_overlaps(&run);
-    const bool varies = run.programs.loops.count > 0 || run.programs.has_branches;
-    for (int i = 0; i < (varies ? COUNT(assignments) : 1) && run.fault.kind == FAULT_NONE; i++)
-        run_once(&run, &assignments[i]);
+    run_all(&run);
     if (run.fault.kind == FAULT_NONE) arena_rewind(schedule->arena, before);
     return run.fault;
 }

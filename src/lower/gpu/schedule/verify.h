@@ -10,9 +10,9 @@ typedef enum ScheduleFaultKind {
     FAULT_NOT_VISIBLE, // 1. a tile is read that no wait or barrier has made visible to the role
     FAULT_RING,        // 2. a slot filled too early, released twice or never; counts; trip counts
     FAULT_PROXY,       // 3. threads' stores read by the async proxy without a fence, or the reverse
-    FAULT_IN_FLIGHT,   // 4. operands or accumulators of an MMA in flight are touched
+    FAULT_IN_FLIGHT,   // 4. operands or accumulators of an MMA in flight are accessed
     FAULT_MEMORY,      // 5. tiles alive at once overlap; shared memory or registers exceed the device's
-    FAULT_BARRIER,     // 6. a named barrier used by two meetings that can overlap, or by part of a warp
+    FAULT_BARRIER,     // 6. a named barrier used by two phases that can overlap, or by part of a warp
     FAULT_DEADLOCK,    // 7. a wait whose arrival depends on that wait
 } ScheduleFaultKind;
 

@@ -2,7 +2,7 @@
 // verify_accesses.c - tiles while the roles run: what is visible to whom, fences, operations in flight.
 //
 // before an action: what it reads is visible to the agent and, where TMA or wgmma read it, fenced; what it writes nobody may
-//                   still read; nothing in flight is touched
+//                   still read; nothing in flight is accessed
 // after:            its accesses are noted, or are in flight until a wait
 #include "lower/gpu/schedule/verify_run.h"
 
@@ -17,19 +17,19 @@ static int source_step(const Run *run, const Agent *agent, const TileOp *source)
     return 0;
 }
 
-// The fill that an access of a ring's tile means; of others the number of its turn.
-static int turn_of(const Run *run, const Agent *agent, const TileAccess *access)
+// The fill that an access of a ring's tile means; of others the number of advances before it.
+static int fill_meant(const Run *run, const Agent *agent, const TileAccess *access)
 {
     const ScheduleTile *const tile = tile_at(run, access->tile);
     if (tile->ring != NO_RING) return fill_of(run, agent, tile->ring, access->ahead);
     const int step = tile->loop ? source_step(run, agent, tile->loop) : 0;
-    return agent->turns[access->tile] + step + access->ahead;
+    return agent->advances[access->tile] + step + access->ahead;
 }
 
-int cell_of(const Run *run, int tile, int turn)
+int cell_of(const Run *run, int tile, int fill)
 {
     const int slots = tile_at(run, tile)->slots > 1 ? tile_at(run, tile)->slots : 1;
-    return run->first_cell[tile] + (turn % slots + slots) % slots;
+    return run->first_cell[tile] + (fill % slots + slots) % slots;
 }
 
 static int slots_of(const TileAccess *access) { return access->slots > 1 ? access->slots : 1; }
@@ -41,7 +41,7 @@ static bool is_shared(const Run *run, const TileAccess *access)
 
 // ---- what the agent knows
 
-// Own actions: those that all threads which may touch the same part have seen.
+// Own actions: those that all threads which may access the same part have seen.
 static bool knows(const Agent *agent, const ScheduleTile *tile, int other, int when)
 {
     if (other != agent->number) return tile->owner != OWNER_CTA || when <= agent->seen.at[other];
@@ -57,6 +57,7 @@ static void note(CellAccess *access, const Action *action, int now)
 static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
                          const Action *action)
 {
+    if (access->last == 0) return true; // there was none
     const Action *const by = access->action;
     const bool is_same = by == action || (by && by->op && by->op == action->op);
     const bool is_shared_work = other != agent->number && is_same && action->kind != ACTION_COPY;
@@ -72,18 +73,19 @@ void fence_async(Agent *agent)
 // ---- in flight
 
 // Products into one accumulator follow each other in order.
-static bool follows(const Flight *flight, const FlightAccess *held, const Action *action)
+static bool follows(const InFlight *flight, const InFlightAccess *held, const Action *action)
 {
     return action->kind == ACTION_MMA && action->mma.is_async && held->writes && flight->action->kind == ACTION_MMA &&
            action->mma.accumulator == held->tile;
 }
 
-static const Flight *find_flight(const Flights *flights, const Action *action, const TileAccess *access, int cell)
+static const InFlight *find_in_flight(const InFlightList *flights, const Action *action, const TileAccess *access,
+                                      int cell)
 {
     for (int i = 0; i < flights->count; i++) {
-        const Flight *const flight = &flights->items[i];
+        const InFlight *const flight = &flights->items[i];
         for (int f = 0; f < flight->n; f++) {
-            const FlightAccess *const held = &flight->accesses[f];
+            const InFlightAccess *const held = &flight->accesses[f];
             const bool is_there = cell == held->cell || (cell > held->cell && cell < held->cell + held->n_cells);
             if (held->tile != access->tile || !is_there || follows(flight, held, action)) continue;
             if (held->writes || access->writes) return flight;
@@ -92,7 +94,7 @@ static const Flight *find_flight(const Flights *flights, const Action *action, c
     return NULL;
 }
 
-static bool check_flights(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
 {
     const char *const name = tile_at(run, access->tile)->name;
     for (int a = 0; a < run->n_agents; a++) {
@@ -100,11 +102,11 @@ static bool check_flights(Run *run, const Agent *agent, const Action *action, co
         if (other->mmas.count == 0 && other->stores.count == 0) continue;
         const bool is_own = cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA;
         if (other != agent && is_own) continue;
-        if (find_flight(&other->mmas, action, access, cell))
+        if (find_in_flight(&other->mmas, action, access, cell))
             return found(run, FAULT_IN_FLIGHT, action, "%s %s '%s' while an MMA of %s that %s it is in flight",
                          agent->name, access->writes ? "writes" : "reads", name, other->name,
                          cell < 0 && !access->writes ? "writes" : "uses");
-        if (find_flight(&other->stores, action, access, cell))
+        if (find_in_flight(&other->stores, action, access, cell))
             return found(run, FAULT_PROXY, action, "%s writes '%s' while a bulk store of %s reads it", agent->name,
                          name, other->name);
     }
@@ -113,11 +115,11 @@ static bool check_flights(Run *run, const Agent *agent, const Action *action, co
 
 bool check_release(Run *run, const Agent *agent, const Action *action, int ring, int fill)
 {
-    const Flights *const all[] = { &agent->mmas, &agent->stores };
+    const InFlightList *const all[] = { &agent->mmas, &agent->stores };
     for (int k = 0; k < COUNT(all); k++)
         for (int i = 0; i < all[k]->count; i++)
             for (int f = 0; f < all[k]->items[i].n; f++) {
-                const FlightAccess *const held = &all[k]->items[i].accesses[f];
+                const InFlightAccess *const held = &all[k]->items[i].accesses[f];
                 const ScheduleTile *const tile = tile_at(run, held->tile);
                 if (tile->place != TILE_SHARED || tile->ring != ring || held->fill != fill) continue;
                 return found(run, k ? FAULT_PROXY : FAULT_IN_FLIGHT, action,
@@ -146,22 +148,22 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
     return true;
 }
 
-static void add_flight(const Run *run, const Agent *agent, Flights *flights, const Action *action)
+static void add_in_flight(const Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
-    Flight flight = { .action = action, .group = agent->commits };
+    InFlight flight = { .action = action, .group = agent->commits };
     for (int i = 0; i < action->n_accesses && flight.n < COUNT(flight.accesses); i++) {
         const TileAccess *const access = &action->accesses[i];
         const bool is_accumulator = action->kind == ACTION_MMA && access->tile == action->mma.accumulator;
         if (action->kind != ACTION_COPY && !access->is_async && !is_accumulator) continue;
-        const int turn = turn_of(run, agent, access);
-        const int cell = is_shared(run, access) ? cell_of(run, access->tile, turn) : -1;
+        const int fill = fill_meant(run, agent, access);
+        const int cell = is_shared(run, access) ? cell_of(run, access->tile, fill) : -1;
         flight.accesses[flight.n++] =
-            (FlightAccess){ access->tile, cell, slots_of(access), turn, access->reads, access->writes };
+            (InFlightAccess){ access->tile, cell, slots_of(access), fill, access->reads, access->writes };
     }
     VEC_PUSH(run->schedule->arena, flights, flight);
 }
 
-static void drop_flights(Flights *flights, int n)
+static void drop_in_flight(InFlightList *flights, int n)
 {
     if (n == 0) return;
     flights->count -= n;
@@ -169,14 +171,14 @@ static void drop_flights(Flights *flights, int n)
 }
 
 // All but the last so many are over: what they read has been read now.
-void retire(Run *run, Agent *agent, Flights *flights, int pending)
+void retire(Run *run, Agent *agent, InFlightList *flights, int pending)
 {
     const int n = flights->count > pending ? flights->count - pending : 0;
     for (int i = 0; i < n; i++)
         for (int f = 0; f < flights->items[i].n; f++)
             for (int c = 0; c < flights->items[i].accesses[f].n_cells && flights->items[i].accesses[f].cell >= 0; c++)
                 note(&run->cells[flights->items[i].accesses[f].cell + c].read[agent->number], NULL, agent->now);
-    drop_flights(flights, n);
+    drop_in_flight(flights, n);
 }
 
 // Groups of cp.async copies but the last so many: what they wrote is there now, as if this thread had stored it.
@@ -184,7 +186,7 @@ void retire_copies(Run *run, Agent *agent, int pending)
 {
     int n = 0;
     while (n < agent->copies.count && (pending == 0 || agent->copies.items[n].group < agent->commits - pending)) {
-        const Flight *const flight = &agent->copies.items[n++];
+        const InFlight *const flight = &agent->copies.items[n++];
         for (int f = 0; f < flight->n; f++) {
             if (flight->accesses[f].cell < 0 || !flight->accesses[f].writes) continue;
             Cell *const cell = &run->cells[flight->accesses[f].cell];
@@ -193,7 +195,7 @@ void retire_copies(Run *run, Agent *agent, int pending)
             cell->stored[agent->number] = agent->now;
         }
     }
-    drop_flights(&agent->copies, n);
+    drop_in_flight(&agent->copies, n);
 }
 
 // ---- reading
@@ -201,13 +203,13 @@ void retire_copies(Run *run, Agent *agent, int pending)
 static bool check_fill(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
 {
     const ScheduleTile *const tile = tile_at(run, access->tile);
-    const int fill = turn_of(run, agent, access);
+    const int fill = fill_meant(run, agent, access);
     const RingView *const view = &agent->rings[tile->ring];
     if (is_released(view, fill))
         return found(run, FAULT_RING, action, "%s uses '%s' after it has released ring '%s'", agent->name, tile->name,
                      run->schedule->rings.items[tile->ring]->name);
     const bool is_filler = view->fills && view->acquired > fill;
-    // Where a condition kept the turn's copy back the tile is undefined, which is the kernel's business. Filled after this it
+    // Where a condition kept the fill's copy back the tile is undefined, which is the kernel's business. Filled after this it
     // would be a fault of whoever fills it: it is being read. With all conditions true there is a fill.
     const bool is_left_out = run->pattern != 0 && view->waited > fill && cell->fill <= fill;
     if (is_filler || is_left_out || (cell->fill == fill + 1 && view->waited > fill)) return true;
@@ -231,7 +233,7 @@ static bool check_read(Run *run, const Agent *agent, const Action *action, const
     return true;
 }
 
-// What threads have stored the async proxy sees behind a fence that stands between.
+// What threads have stored the async proxy sees after a fence between the two.
 static bool check_fence(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
 {
     if (!run->schedule->has_async_proxy || !access->is_async || !access->reads) return true;
@@ -264,7 +266,7 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, cons
     const ScheduleTile *const tile = tile_at(run, access->tile);
     const bool in_ring = tile->ring != NO_RING;
     if (in_ring) {
-        const int fill = turn_of(run, agent, access);
+        const int fill = fill_meant(run, agent, access);
         const RingView *const view = &agent->rings[tile->ring];
         const char *const ring = run->schedule->rings.items[tile->ring]->name;
         const bool has_it = view->acquired > fill || (view->waited > fill && !is_released(view, fill));
@@ -295,11 +297,11 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
 
 // ---- an action
 
-static bool check_slot(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int turn)
+static bool check_slot(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int fill)
 {
-    const int at = cell_of(run, access->tile, turn);
+    const int at = cell_of(run, access->tile, fill);
     const Cell *const cell = &run->cells[at];
-    if (!check_flights(run, agent, action, access, at)) return false;
+    if (!check_in_flight(run, agent, action, access, at)) return false;
     if (access->reads && !check_read(run, agent, action, access, cell)) return false;
     if (!check_fence(run, agent, action, access, cell)) return false;
     return !access->writes || check_write(run, agent, action, access, cell);
@@ -307,10 +309,10 @@ static bool check_slot(Run *run, const Agent *agent, const Action *action, const
 
 static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
-    if (!is_shared(run, access)) return check_flights(run, agent, action, access, -1);
-    const int turn = turn_of(run, agent, access);
+    if (!is_shared(run, access)) return check_in_flight(run, agent, action, access, -1);
+    const int fill = fill_meant(run, agent, access);
     for (int i = 0; i < slots_of(access); i++)
-        if (!check_slot(run, agent, action, access, turn + i)) return false;
+        if (!check_slot(run, agent, action, access, fill + i)) return false;
     return run->overlaps[access->tile].count == 0 || check_places(run, agent, action, access);
 }
 
@@ -323,13 +325,13 @@ static bool is_by_warps(const Action *action)
 static void note_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
     if (!is_shared(run, access)) return;
-    const int turn = turn_of(run, agent, access);
+    const int fill = fill_meant(run, agent, access);
     for (int i = 0; i < slots_of(access); i++) {
-        Cell *const cell = &run->cells[cell_of(run, access->tile, turn + i)];
+        Cell *const cell = &run->cells[cell_of(run, access->tile, fill + i)];
         if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
         if (access->reads && !access->is_async) cell->fetched[agent->number] = agent->now;
         if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
-        if (access->writes) note_write(agent, action, access, cell, turn + i);
+        if (access->writes) note_write(agent, action, access, cell, fill + i);
     }
     if (run->overlaps[access->tile].count > 0 && access->writes) note_places(run, agent, access);
 }
@@ -353,12 +355,12 @@ bool run_accesses(Run *run, Agent *agent, const Action *action)
     }
     for (int i = 0; i < action->n_accesses; i++) note_access(run, agent, action, &action->accesses[i]);
     if (action->kind == ACTION_MMA && action->mma.is_async) {
-        add_flight(run, agent, &agent->mmas, action);
+        add_in_flight(run, agent, &agent->mmas, action);
         if (!check_held_registers(run, agent, action)) return false;
     }
-    if (action->kind == ACTION_STORE && is_async) add_flight(run, agent, &agent->stores, action);
+    if (action->kind == ACTION_STORE && is_async) add_in_flight(run, agent, &agent->stores, action);
     if (action->kind != ACTION_COPY) return true;
-    if (action->copy.ring != NO_RING) return action->copy.bytes == 0 || land_bytes(run, agent, action);
-    if (action->copy.how == COPY_CP_ASYNC) add_flight(run, agent, &agent->copies, action);
+    if (action->copy.ring != NO_RING) return action->copy.bytes == 0 || complete_bytes(run, agent, action);
+    if (action->copy.how == COPY_CP_ASYNC) add_in_flight(run, agent, &agent->copies, action);
     return true;
 }

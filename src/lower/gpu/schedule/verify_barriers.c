@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // verify_barriers.c - named barriers and those of the cluster while the roles run.
 //
-// A named barrier counts threads and tells one meeting from the next by nothing. Who comes to the next must know that the
-// one before is over: it waited there itself, or heard of all who came. Else two meetings can overlap.
+// A named barrier counts threads and tells one phase from the next by nothing. Who comes to the next must know that the
+// one before is over: it waited there itself, or heard of all who came. Else two phases can overlap.
 #include "lower/gpu/schedule/verify_run.h"
 
 int barrier_of(const Agent *agent, const Action *action)
@@ -30,7 +30,7 @@ static int counted_threads(const Run *run, const Action *action)
     return is_all ? all_threads(run) : action->barrier.threads;
 }
 
-// Whether the agent knows that the meeting before is over.
+// Whether the agent knows that the phase before is over.
 static bool knows_end(const Agent *agent, const BarrierRun *barrier)
 {
     if (barrier->last_waited[agent->number]) return true;
@@ -61,18 +61,17 @@ static bool check_meeting(Run *run, const Agent *agent, const Action *action, in
 {
     const BarrierRun *const barrier = &run->barriers[id];
     if (barrier->threads && barrier->threads != threads)
-        return found(run, FAULT_BARRIER, action, "%s comes to barrier %d for %d threads while %d meet there",
+        return found(run, FAULT_BARRIER, action, "%s comes to barrier %d for %d threads while %d synchronise there",
                      agent->name, id, threads, barrier->threads);
     if (barrier->came[agent->number])
-        return found(run, FAULT_BARRIER, action, "%s arrives at barrier %d twice before the meeting is over",
-                     agent->name, id);
+        return found(run, FAULT_BARRIER, action, "%s arrives at barrier %d twice in one phase", agent->name, id);
     if (!knows_end(agent, barrier))
-        return found(run, FAULT_BARRIER, action, "%s can come to barrier %d before the meeting there is over",
+        return found(run, FAULT_BARRIER, action, "%s can come to barrier %d before the phase there is over",
                      agent->name, id);
     return true;
 }
 
-// An agent that waits stays at its step: the end of the meeting takes it on.
+// An agent that waits stays at its step: the end of the phase takes it on.
 bool run_barrier_action(Run *run, Agent *agent, const ProgramStep *step)
 {
     const Action *const action = step->action;

@@ -49,7 +49,7 @@ static bool parts_overlap(const ScheduleTile *tile, const Agent *agent, const Sc
 
 static int cells_of(const ScheduleTile *tile) { return tile->slots > 1 ? tile->slots : 1; }
 
-static bool is_in_flight(const Flights *flights, int tile)
+static bool is_in_flight(const InFlightList *flights, int tile)
 {
     for (int i = 0; i < flights->count; i++)
         for (int f = 0; f < flights->items[i].n; f++)

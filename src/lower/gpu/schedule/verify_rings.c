@@ -2,8 +2,8 @@
 // verify_rings.c - rings while the roles run: arrivals, phases, and who has which fill.
 //
 // A phase of a slot's mbarrier is over when the arrivals that it counts have come and as many bytes as were announced. It
-// carries what those who arrived knew. mbarriers tell phases apart by parity alone, so that a wait for a phase that lies
-// more than one behind never ends: who may wait so late is a fault, too.
+// carries what those who arrived knew. mbarriers tell phases apart by parity alone, so that a wait for a phase that is
+// more than one in the past never ends: who may wait so late is a fault, too.
 #include "lower/gpu/schedule/verify_run.h"
 
 static const ScheduleRing *ring_at(const Run *run, int ring) { return run->schedule->rings.items[ring]; }
@@ -83,13 +83,13 @@ static int cluster_of(const Run *run, int ring, bool full)
 
 static bool arrive(Run *run, Agent *agent, const Action *action, int fill, bool full)
 {
-    const int ring = action->ring.ring, turn = fill / ring_at(run, ring)->slots;
+    const int ring = action->ring.ring, number = fill / ring_at(run, ring)->slots;
     Phase *const phase = phase_of(run, ring, fill, full);
     const int arrivals = own_arrivals(agent, action->ring.arrivals);
     if (arrivals == 0 && action->ring.bytes == 0) return true;
     const bool is_by_lanes = action->kind != ACTION_EXPECT && arrivals <= agent->warps * cluster_of(run, ring, full);
     if (is_by_lanes && !check_lanes(run, agent, action, ring, fill)) return false;
-    if (fill < 0 || phase->done != turn)
+    if (fill < 0 || phase->done != number)
         return found(run, FAULT_RING, action,
                      "%s arrives at %s of ring '%s' for fill %d, and the barrier is at fill %d", agent->name,
                      full ? "full" : "empty", ring_at(run, ring)->name, fill,
@@ -100,7 +100,7 @@ static bool arrive(Run *run, Agent *agent, const Action *action, int fill, bool 
     return end_phase(run, agent, action, ring, phase, full);
 }
 
-bool land_bytes(Run *run, Agent *agent, const Action *copy)
+bool complete_bytes(Run *run, Agent *agent, const Action *copy)
 {
     const int ring = copy->copy.ring;
     Phase *const phase = phase_of(run, ring, agent->rings[ring].fill, true);
@@ -139,13 +139,13 @@ static bool wait_for(Run *run, Agent *agent, const Action *action, int fill, boo
     if (fill < 0)
         return found(run, FAULT_RING, action, "%s waits for a slot of ring '%s' before its first fill", agent->name,
                      ring_at(run, ring)->name);
-    const int turns = fill / ring_at(run, ring)->slots + full;
+    const int phases = fill / ring_at(run, ring)->slots + full;
     Phase *const phase = phase_of(run, ring, fill, full);
-    if (phase->done < turns) return block(agent, full ? ON_FULL : ON_EMPTY, ring, fill);
-    if (phase->done > turns)
+    if (phase->done < phases) return block(agent, full ? ON_FULL : ON_EMPTY, ring, fill);
+    if (phase->done > phases)
         return found(run, FAULT_RING, action, "%s waits for fill %d of ring '%s', which can be past already",
                      agent->name, fill, ring_at(run, ring)->name);
-    if (turns > 0) clock_learn(agent, &phase->all_seen, &phase->all_fenced);
+    if (phases > 0) clock_learn(agent, &phase->all_seen, &phase->all_fenced);
     RingView *const view = &agent->rings[ring];
     int *const next = full ? &view->waited : &view->acquired;
     if (*next <= fill) {
@@ -174,7 +174,7 @@ static bool advance(Run *run, Agent *agent, const Action *action)
 {
     if (action->ring.ring != NO_RING) agent->rings[action->ring.ring].fill++;
     else if (action->ring.tile >= 0 && action->ring.tile < run->schedule->tiles.count)
-        agent->turns[action->ring.tile]++;
+        agent->advances[action->ring.tile]++;
     return true;
 }
 

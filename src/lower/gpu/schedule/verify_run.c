@@ -43,30 +43,30 @@ void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fence
 
 static int trips(const Run *run, int loop) { return run->programs.loops.items[loop].trips; }
 
-static int first_round(const Action *action)
+static int first_iteration(const Action *action)
 {
     if (action->kind == ACTION_GRID) return 0;
     return action->loop.part == LOOP_REST ? 1 : action->loop.part == LOOP_AHEAD ? -action->loop.ahead : 0;
 }
 
-static int end_round(const Run *run, const Action *action, int loop)
+static int end_iteration(const Run *run, const Action *action, int loop)
 {
     return trips(run, loop) + (action->kind == ACTION_LOOP && action->loop.part == LOOP_ONE_MORE);
 }
 
 static void enter_loop(const Run *run, Agent *agent, const ProgramStep *step)
 {
-    const int first = first_round(step->action);
-    agent->is_inside[step->loop] = first < end_round(run, step->action, step->loop);
-    agent->step[step->loop] = agent->round[step->loop] = first;
+    const int first = first_iteration(step->action);
+    agent->is_inside[step->loop] = first < end_iteration(run, step->action, step->loop);
+    agent->step[step->loop] = agent->iteration[step->loop] = first;
     agent->pc = agent->is_inside[step->loop] ? agent->pc + 1 : step->target;
 }
 
-static void next_round(const Run *run, Agent *agent, const ProgramStep *step)
+static void next_iteration(const Run *run, Agent *agent, const ProgramStep *step)
 {
-    const int round = ++agent->round[step->loop];
-    agent->step[step->loop] = round;
-    agent->is_inside[step->loop] = round < end_round(run, step->action, step->loop);
+    const int iteration = ++agent->iteration[step->loop];
+    agent->step[step->loop] = iteration;
+    agent->is_inside[step->loop] = iteration < end_iteration(run, step->action, step->loop);
     agent->pc = agent->is_inside[step->loop] ? step->target : agent->pc + 1;
 }
 
@@ -80,7 +80,7 @@ static void leave_loops(const Run *run, Agent *agent, const ProgramStep *step)
     agent->pc = step->target;
 }
 
-static int rounds_ahead(const Agent *agent, int loop)
+static int iterations_ahead(const Agent *agent, int loop)
 {
     for (int i = 0; i < agent->program->steps.count; i++) {
         const ProgramStep *const step = &agent->program->steps.items[i];
@@ -97,7 +97,7 @@ static void enter_source_scope(const Run *run, Agent *agent, const ProgramStep *
     const LoopPlace place = { .n = trips(run, step->loop),
                               .at = agent->step[step->loop],
                               .is_inside = agent->is_inside[step->loop],
-                              .ahead = kind == SCOPE_STEP_AHEAD ? rounds_ahead(agent, step->loop) : 0 };
+                              .ahead = kind == SCOPE_STEP_AHEAD ? iterations_ahead(agent, step->loop) : 0 };
     const int to = scope_step(kind, place);
     if (to < 0) {
         agent->pc = step->target;
@@ -199,7 +199,7 @@ static bool run_step(Run *run, Agent *agent)
     const int pc = agent->pc;
     switch (step->kind) {
     case STEP_LOOP: enter_loop(run, agent, step); return true;
-    case STEP_NEXT: next_round(run, agent, step); return true;
+    case STEP_NEXT: next_iteration(run, agent, step); return true;
     case STEP_SCOPE: enter_scope(run, agent, step); return true;
     case STEP_LEAVE: leave_scope(agent, step); return true;
     case STEP_GOTO: leave_loops(run, agent, step); return true;
@@ -224,7 +224,7 @@ static bool can_go_on(const Run *run, const Agent *agent)
     case IS_RUNNING: return true;
     case ON_FULL: return is_full(run, agent->on, agent->fill);
     case ON_EMPTY: return is_empty(run, agent->on, agent->fill);
-    case ON_BARRIER: // the end of the meeting takes it on
+    case ON_BARRIER: // the end of the phase takes it on
     case HAS_ENDED: return false;
     }
     return false;

@@ -24,7 +24,7 @@ typedef struct ProgramStep {
     StepKind kind;
     const Action *action;
     int loop;   // among the source loops; -1: none
-    int target; // step behind the loop or the body; of STEP_NEXT: the body's first
+    int target; // step after the loop or the body; of STEP_NEXT: the body's first
     int first;  // of STEP_LEAVE: the step of its STEP_SCOPE
     int warps;  // of the agent that run it: -1: all
     bool is_divergent;
@@ -57,21 +57,20 @@ void make_programs(const Schedule *schedule, Programs *programs);
 
 typedef enum Blocked { IS_RUNNING, ON_EMPTY, ON_FULL, ON_BARRIER, HAS_ENDED } Blocked;
 
-// What an operation in flight touches.
-typedef struct FlightAccess {
+// What an operation in flight accesses.
+typedef struct InFlightAccess {
     int tile, cell, n_cells, fill;
     bool reads, writes;
-} FlightAccess;
-typedef struct Flight {
+} InFlightAccess;
+typedef struct InFlight {
     const Action *action;
     int group; // of cp.async: the commit that it belongs to
-    FlightAccess accesses[4];
+    InFlightAccess accesses[4];
     int n;
-} Flight;
-typedef VEC(Flight) Flights; // the oldest first
+} InFlight;
+typedef VEC(InFlight) InFlightList; // the oldest first
 
-// An agent's view of a ring: the fill at hand, the next that it has not acquired, waited for; which of the last 64 it has
-// released.
+// An agent's view of a ring: the fill at hand, the next to acquire, to wait for; of the last 64, which it has released.
 typedef struct RingView {
     int fill, acquired, waited;
     uint64_t released;
@@ -85,13 +84,13 @@ typedef struct Agent {
     int number, group, groups, threads, warps;
     int pc, now; // the next step; actions done
     VectorClock seen, fenced;
-    int warp_seen;             // the last of its actions that all threads of each of its warps have seen
-    int *step, *round, *saved; // of source loops: the step at hand, the round; saved: by step of the program
+    int warp_seen;                 // the last of its actions that all threads of each of its warps have seen
+    int *step, *iteration, *saved; // of source loops: the step at hand, the iteration; saved: by step of the program
     bool *is_inside;
     int next_of; // within SCOPE_NEXT_STEP, if there is a next: the source loop; else -1
     RingView *rings;
-    int *turns; // of tiles with slots and no ring
-    Flights mmas, stores, copies;
+    int *advances; // of tiles with slots and no ring
+    InFlightList mmas, stores, copies;
     int commits;
     bool comes[NAMED_BARRIERS + 1]; // has actions at that barrier
     Blocked blocked;
@@ -108,14 +107,13 @@ typedef struct RingRun {
 } RingRun;
 
 typedef struct BarrierRun {
-    int threads, arrived;                   // of the meeting at hand; threads 0: none is
+    int threads, arrived;                   // of the phase at hand; threads 0: none is
     int came[AGENTS_MAX], last[AGENTS_MAX]; // by agent, the action with which it came to this one, to the last; 0: none
     bool waits[AGENTS_MAX], last_waited[AGENTS_MAX];
     VectorClock seen, fenced;
 } BarrierRun;
 
-// When an agent last did something to a cell, by which action, and when before that. Groups that run one action together have
-// elements of their own.
+// An agent's last access to a cell, its action, and when the one before was; groups have elements of their own.
 typedef struct CellAccess {
     int last, before;
     const Action *action;
@@ -133,7 +131,6 @@ typedef struct Cell {
 } Cell;
 
 typedef VEC(int) TileNumbers;
-
 typedef struct Run {
     const Schedule *schedule;
     Arena *arena;
@@ -146,9 +143,9 @@ typedef struct Run {
     int *first_cell; // of a tile
     int n_cells;
     TileNumbers *overlaps; // of a tile: the others that may lie where it does
-    int pattern;      // of conditions: 0 all hold, 1 none, 2 and 3 in turns
-    bool is_reversed; // the last agents run first
-    int budget;       // actions that may still be run
+    int pattern;           // of conditions: 0 all hold, 1 none, 2 and 3 alternate
+    bool is_reversed;      // the last agents run first
+    int budget;            // actions that may still be run
     ScheduleFault fault;
 } Run;
 
@@ -166,10 +163,10 @@ void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fence
 
 // verify_rings.c. False: a fault. An agent that has to wait is blocked, and comes again to the same action.
 bool run_ring_action(Run *run, Agent *agent, const Action *action);
-bool land_bytes(Run *run, Agent *agent, const Action *copy);
+bool complete_bytes(Run *run, Agent *agent, const Action *copy);
 bool check_rings_at_end(Run *run);
 bool is_released(const RingView *view, int fill);
-int cell_of(const Run *run, int tile, int turn); // where what a turn of a tile holds is noted
+int cell_of(const Run *run, int tile, int fill); // where what a fill of a tile holds is noted
 int fill_of(const Run *run, const Agent *agent, int ring, int ahead);
 int full_count(const Run *run, int ring); // arrivals
 bool is_full(const Run *run, int ring, int fill);
@@ -183,7 +180,7 @@ bool run_barrier_action(Run *run, Agent *agent, const ProgramStep *step);
 bool run_accesses(Run *run, Agent *agent, const Action *action);
 bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, int fill);
 bool check_release(Run *run, const Agent *agent, const Action *action, int ring, int fill);
-void retire(Run *run, Agent *agent, Flights *flights, int pending);
+void retire(Run *run, Agent *agent, InFlightList *flights, int pending);
 void retire_copies(Run *run, Agent *agent, int pending);
 void fence_async(Agent *agent);
 

@@ -13,7 +13,7 @@ int tile_end(const ScheduleTile *tile)
 }
 
 // What may lie over others is looked at while the roles run (verify_places.c).
-static bool meet(const ScheduleTile *a, const ScheduleTile *b)
+static bool overlap_in_time(const ScheduleTile *a, const ScheduleTile *b)
 {
     return share_places(a, b) && !a->is_over && !b->is_over;
 }
@@ -35,7 +35,7 @@ static bool check_tile(Run *run, int number)
                                        tile_end(tile), schedule->shared_bytes));
     for (int i = 0; i < number; i++) {
         const ScheduleTile *const other = schedule->tiles.items[i];
-        if (other->place == TILE_SHARED && meet(tile, other))
+        if (other->place == TILE_SHARED && overlap_in_time(tile, other))
             return tile_found(run, tile,
                               arena_printf(schedule->arena, "'%s' at %d .. %d and '%s' at %d .. %d are alive at once",
                                            other->name, other->offset, tile_end(other), tile->name, tile->offset,
