@@ -23,13 +23,13 @@
 
 static void decide_producer(Lowering *lo)
 {
-    const ScopeKind scope = lo->may_need_elements ? SCOPE_ALIGNED : SCOPE_PLAIN;
+    const ScopeKind scope = lo->may_need_elements ? SCOPE_ALIGNED : SCOPE_ISSUE;
     begin_role(lo, (ScheduleRole){ .kind = ROLE_OF_PRODUCER,
                                    .name = "producer",
                                    .threads = producer_threads(lo),
                                    .group = -1,
                                    .registers = producer_registers(lo) });
-    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = scope } });
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = scope, .threads = producer_issuers(lo) } });
     decide_producer_grid(lo);
     if (lo->may_need_elements) {
         otherwise_action(lo);

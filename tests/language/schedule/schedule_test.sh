@@ -48,7 +48,7 @@ check shifted_rows_odd 90 tests/language/run/shifted_rows.tile shifted BN=136
 check stream_k 90 kernels/gemm/stream_k.tile gemm_stream_k_main
 check odd_operands 90 tests/language/run/odd_products.tile anywhere
 check odd_results 90 tests/language/run/odd_products.tile other_subscripts
-check turned_store 90 tests/language/run/tensor_cores.tile stored_often TURN=true M=48 N=128
+check transposed_store 90 tests/language/run/tensor_cores.tile stored_often TRANSPOSE=true M=48 N=128
 check one_low_index 90 kernels/nsa/compress.tile nsa_compressed D=64 DV=64 G=1 LSE=none
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -368,7 +368,7 @@ static void walk_scope(Walk *w, const Action *action)
         if (known && trips == 0) return;
         if (loop) set_step(w, loop, action->scope.kind == SCOPE_LAST_STEP, known);
         break;
-    case SCOPE_PLAIN:
+    case SCOPE_ISSUE:
     case SCOPE_PREVIOUS_STEP:
     case SCOPE_NEXT_STEP:
     case SCOPE_BUT_LAST:

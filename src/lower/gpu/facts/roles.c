@@ -3,6 +3,7 @@
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/values.h"
 
 static bool add_alignment(Lowering *lo, TileOp *op, void *context)
@@ -35,8 +36,13 @@ static bool has_lane_copies(const Lowering *lo)
     return false;
 }
 
-// The producer is a partition of its own, of one group. Small copies take a warp of it, a producer group's statements
-// all, boxes one thread.
+// A producer group's statements take all of its threads.
+int producer_issuers(const Lowering *lo)
+{
+    return lo->has_producer_group ? producer_threads(lo) : has_lane_copies(lo) ? lo->gpu->warp_lanes : 1;
+}
+
+// The producer is a partition of its own, of one group.
 static void enter_producer(Lowering *lo)
 {
     lo->role = ROLE_PRODUCER;

@@ -12,12 +12,12 @@
 
 enum { NO_RING = -1, NO_TILE = -1 }; // in place of a number
 
-// What an action touches of a tile. Async: by TMA or by wgmma's reading of shared memory.
+// What an action accesses of a tile. Async: by TMA or by wgmma's reading of shared memory.
 typedef struct TileAccess {
     int tile;
     bool reads, writes, is_async;
     bool is_addition; // atomic, and nothing else: in any order among themselves
-    int ahead; // slots from the current one: -1 is the step before's; of a tile whose slots take no turns: the slot
+    int ahead; // slots from the current one: -1 is the step before's; of a tile whose slots are numbered: the slot
     int slots; // so many from there on; 0: one
 } TileAccess;
 
@@ -58,8 +58,8 @@ struct Action {
         struct {
             CopyKind how;
             int ring, bytes;
-            int boxes;  // of a run; 0: it is one, or none
-            bool walks; // im2col: from a row on those that follow in a merged index
+            int boxes;          // of a run; 0: it is one, or none
+            bool walks;         // im2col: from a row on those that follow in a merged index
             bool shifts, ahead; // rows that begin anywhere; they are fetched a step before they are shifted
             const char *predicate;
         } copy; // ring: NO_RING, or the one it fills
@@ -100,7 +100,7 @@ struct Action {
     const ActionWork *work; // NULL: next to nothing (control flow, barriers)
 };
 
-// Where who runs a schedule is in a loop of n steps: in step `at`, if inside. Of LOOP_AHEAD, its rounds ahead.
+// Where who runs a schedule is in a loop of n steps: in step `at`, if inside. Of LOOP_AHEAD, its iterations ahead.
 typedef struct LoopPlace {
     int n, at;
     bool is_inside;

@@ -34,7 +34,7 @@ typedef enum ActionKind {
     ACTION_MMA_WAIT, // until at most `pending` groups of products are in flight
     // order
     ACTION_FENCE_ASYNC,     // what threads wrote becomes visible to TMA and wgmma
-    ACTION_FENCE_REGISTERS, // registers of a tile are not touched before this
+    ACTION_FENCE_REGISTERS, // registers of a tile are not accessed before this
     ACTION_BARRIER_SYNC,    // wait for `threads` at a named barrier; barrier 0: __syncthreads
     ACTION_BARRIER_ARRIVE,  // arrive and go on
     ACTION_CLUSTER_SYNC,
@@ -50,27 +50,27 @@ typedef enum ActionKind {
 typedef enum LoopPart {
     LOOP_ALL,      // all steps
     LOOP_REST,     // the steps after the first
-    LOOP_ONE_MORE, // all steps and one round more: SCOPE_BUT_LAST and SCOPE_BUT_FIRST guard its halves
-    LOOP_AHEAD,    // all steps and `ahead` rounds before: SCOPE_STEP_AHEAD and SCOPE_HAS_STEP guard its halves
+    LOOP_ONE_MORE, // all steps and one extra iteration: SCOPE_BUT_LAST and SCOPE_BUT_FIRST guard its halves
+    LOOP_AHEAD, // all steps after `ahead` iterations of a prologue: SCOPE_STEP_AHEAD and SCOPE_HAS_STEP guard its halves
 } LoopPart;
 
 typedef enum ScopeKind {
-    SCOPE_PLAIN,
+    SCOPE_ISSUE,         // by `threads` of the producer: one that is elected, a warp, or all
     SCOPE_ANY_STEP,      // if the loop has a step at all
     SCOPE_FIRST_STEP,    // the loop's first step
     SCOPE_NO_STEP,       // if it has none
     SCOPE_LAST_STEP,     // its last, in the ring state after all others; within the loop: only if this is the last
     SCOPE_PREVIOUS_STEP, // the step before the one around it
-    SCOPE_NEXT_STEP,     // the one after it; behind the last step: that one again, whose copies are there
-    SCOPE_BUT_LAST,      // of LOOP_ONE_MORE: every round but the last
-    SCOPE_BUT_FIRST,     // of LOOP_ONE_MORE: every round but the first; it is the step before
-    SCOPE_HAS_STEP,      // of LOOP_AHEAD: every round that is a step
-    SCOPE_STEP_AHEAD,    // of LOOP_AHEAD: the step `ahead` rounds later, if there is one
+    SCOPE_NEXT_STEP,     // the one after it; after the last step: that one again, whose copies are there
+    SCOPE_BUT_LAST,      // of LOOP_ONE_MORE: every iteration but the last
+    SCOPE_BUT_FIRST,     // of LOOP_ONE_MORE: every iteration but the first, for the step before
+    SCOPE_HAS_STEP,      // of LOOP_AHEAD: every iteration after the prologue
+    SCOPE_STEP_AHEAD,    // of LOOP_AHEAD: the step `ahead` iterations later, if there is one
     SCOPE_ONE_GROUP,     // by one warp group of the role: number `threads`
     SCOPE_ONE_THREAD,
     SCOPE_ONE_WARP,
     SCOPE_EACH_WARP, // by so many threads of the role
-    SCOPE_ALIGNED,   // where the launch's strides allow boxes; otherwise: elements
+    SCOPE_ALIGNED,   // SCOPE_ISSUE where the launch's strides allow boxes; otherwise all threads copy elements
     SCOPE_ROW_PART,  // of a thread's two rows in 16 only number `threads`, from 1
 } ScopeKind;
 
@@ -85,12 +85,12 @@ typedef enum StoreKind {
     STORE_BOXES,
 } StoreKind;
 typedef enum MapKind {
-    MAP_ELEMENTS,     // the source operation
-    MAP_KEEP_FIRST,   // a tile that threads hold copies of: its value stays in the first copy, zeros in the others
-    MAP_JOIN_GROUPS,  // the warp groups' copies of a tile are added up
-    MAP_JOIN_THREADS, // the threads' copies of its elements become their sum or extreme
-    MAP_CONVERT,      // a fragment's values go to a fragment of another layout
-    MAP_STAGE,        // and to boxes of staging
+    MAP_ELEMENTS,       // the source operation
+    MAP_BEGIN_PARTIALS, // threads that hold the same element make partial results: its value in one, zeros in the others
+    MAP_COMBINE_GROUPS,  // the warp groups' partial results are added up
+    MAP_COMBINE_THREADS, // the threads' partial results become their sum or extreme
+    MAP_CONVERT,         // a fragment's values go to a fragment of another layout
+    MAP_STAGE,           // and to boxes of staging
 } MapKind;
 // What an ACTION_DECLARE prints: text that means nothing to the schedule, and is not dumped.
 typedef enum DeclareKind {
@@ -105,7 +105,7 @@ typedef enum DeclareKind {
     DECLARE_COORDINATES,   // the same of the grid's coordinates
     DECLARE_OUTER,         // the thread numbers of the action around again
     DECLARE_CROSSINGS,     // scalars that the next step needs of this one
-    DECLARE_ROWS,          // the places of rows that are copied below
+    DECLARE_ROWS,          // the row indices of copies below
     DECLARE_FIRST_LISTS,   // of a loop with row indices: its variables, and elements of lists for its first steps,
     DECLARE_FIRST_ROW_INDICES, // what they say for the first step, and
     DECLARE_NEXT_ROW_INDICES,  // for the step after this one

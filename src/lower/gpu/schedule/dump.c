@@ -24,7 +24,7 @@ static const char *const action_names[] = {
     [ACTION_LDMATRIX] = "ldmatrix",             [ACTION_STORE] = "store",
     [ACTION_STORE_WAIT] = "store.wait",         [ACTION_PREFETCH] = "prefetch",
     [ACTION_MMA] = "mma",                       [ACTION_MMA_WAIT] = "mma.wait",
-    [ACTION_FENCE_ASYNC] = "fence.async",       [ACTION_FENCE_REGISTERS] = "fence.registers",
+    [ACTION_FENCE_ASYNC] = "fence.proxy.async", [ACTION_FENCE_REGISTERS] = "fence.registers",
     [ACTION_BARRIER_SYNC] = "barrier.sync",     [ACTION_BARRIER_ARRIVE] = "barrier.arrive",
     [ACTION_CLUSTER_SYNC] = "cluster.sync",     [ACTION_WARP_SYNC] = "warp.sync",
     [ACTION_MAP] = "map",                       [ACTION_SCAN] = "scan",
@@ -32,17 +32,17 @@ static const char *const action_names[] = {
     [ACTION_DECLARE] = "declare",
 };
 static const char *const scope_names[] = {
-    [SCOPE_PLAIN] = "block",
+    [SCOPE_ISSUE] = "",
     [SCOPE_ANY_STEP] = "if there is a step",    [SCOPE_FIRST_STEP] = "first step",
     [SCOPE_NO_STEP] = "if there is no step",    [SCOPE_LAST_STEP] = "last step",
-    [SCOPE_PREVIOUS_STEP] = "step before",      [SCOPE_NEXT_STEP] = "next step",
-    [SCOPE_BUT_LAST] = "every round but the last",
-    [SCOPE_BUT_FIRST] = "every round but the first, for the step before",
-    [SCOPE_HAS_STEP] = "every round that is a step",
+    [SCOPE_PREVIOUS_STEP] = "previous step",    [SCOPE_NEXT_STEP] = "next step",
+    [SCOPE_BUT_LAST] = "every iteration but the last",
+    [SCOPE_BUT_FIRST] = "every iteration but the first, for the previous step",
+    [SCOPE_HAS_STEP] = "every iteration after the prologue",
     [SCOPE_STEP_AHEAD] = "the step ahead, if there is one",
-    [SCOPE_ONE_GROUP] = "one warp group",       [SCOPE_ONE_THREAD] = "one thread",
+    [SCOPE_ONE_GROUP] = "warp group",           [SCOPE_ONE_THREAD] = "one thread",
     [SCOPE_ONE_WARP] = "one warp",              [SCOPE_EACH_WARP] = "each warp",
-    [SCOPE_ALIGNED] = "if strides allow boxes", [SCOPE_ROW_PART] = "each thread's rows",
+    [SCOPE_ALIGNED] = "if strides allow boxes, ", [SCOPE_ROW_PART] = "row of each thread's two",
 };
 static const char *const copy_names[] = {
     [COPY_TMA] = "tma", [COPY_CP_ASYNC] = "cp.async", [COPY_LANES] = "copy (by lanes)", [COPY_THREADS] = "copy (by threads)",
@@ -53,9 +53,9 @@ static const char *const store_names[] = {
     [STORE_ATOMIC] = "store (atomic)",              [STORE_BOXES] = "store (boxes, tma)",
 };
 static const char *const map_names[] = {
-    [MAP_ELEMENTS] = "map",                     [MAP_KEEP_FIRST] = "map (value in the first copy)",
-    [MAP_JOIN_GROUPS] = "map (groups join)",    [MAP_JOIN_THREADS] = "map (threads join)",
-    [MAP_CONVERT] = "convert",                      [MAP_STAGE] = "stage",
+    [MAP_ELEMENTS] = "map",                            [MAP_BEGIN_PARTIALS] = "map (begin partial results)",
+    [MAP_COMBINE_GROUPS] = "map (combine warp groups)", [MAP_COMBINE_THREADS] = "map (combine threads)",
+    [MAP_CONVERT] = "convert",                         [MAP_STAGE] = "stage",
 };
 // clang-format on
 
@@ -83,7 +83,7 @@ static void dump_tile(const Dump *dump, const ScheduleTile *tile)
     const int n = tile->parts ? tile->parts : tile->slots;
     if (n > 1) text_print(dump->out, "%d x ", n);
     text_print(dump->out, "%d bytes @%d", tile->parts ? tile->part_bytes : tile->bytes, tile->offset);
-    if (tile->is_over) text_print(dump->out, ", over others");
+    if (tile->is_over) text_print(dump->out, ", overlaps others");
     if (tile->ring != NO_RING) text_print(dump->out, ", ring %s", dump->schedule->rings.items[tile->ring]->name);
     text_print(dump->out, "\n");
 }
@@ -105,9 +105,10 @@ static void dump_rings(const Dump *dump)
     if (dump->schedule->rings.count) text_print(dump->out, "  rings\n");
     for (int i = 0; i < dump->schedule->rings.count; i++) {
         const ScheduleRing *const ring = dump->schedule->rings.items[i];
-        text_print(dump->out, "    %s[%d]: full %d", ring->name, ring->slots, ring->full_count);
-        if (ring->elements_count) text_print(dump->out, " (without boxes %d)", ring->elements_count);
-        text_print(dump->out, " @%d, empty %d @%d", ring->full_offset, ring->empty_count, ring->empty_offset);
+        text_print(dump->out, "    %s[%d]: full @%d counts %d", ring->name, ring->slots, ring->full_offset,
+                   ring->full_count);
+        if (ring->elements_count) text_print(dump->out, " (%d without boxes)", ring->elements_count);
+        text_print(dump->out, ", empty @%d counts %d", ring->empty_offset, ring->empty_count);
         if (ring->bytes) text_print(dump->out, ", %d bytes a fill", ring->bytes);
         if (ring->by_consumers) text_print(dump->out, ", filled by consumers");
         if (ring->across_cluster) text_print(dump->out, ", across the cluster");
@@ -212,7 +213,7 @@ static const char *ring_name(const Dump *dump, const Action *action)
 
 static void dump_ring(const Dump *dump, const Action *action)
 {
-    static const char *const slots[] = { "", " (slot of the step before)", " (next slot)" };
+    static const char *const slots[] = { "", " (previous slot)", " (next slot)" };
     text_print(dump->out, " %s%s", ring_name(dump, action), slots[action->ring.slot]);
     if (action->kind == ACTION_EXPECT) text_print(dump->out, ", %d bytes", action->ring.bytes);
     if (action->ring.arrivals > 1) text_print(dump->out, ", %d arrivals", action->ring.arrivals);
@@ -255,6 +256,16 @@ static void dump_mma(const Dump *dump, const Action *action)
     text_print(dump->out, "%s", action->mma.instruction);
 }
 
+// Of the product that takes what is loaded.
+static void dump_ldmatrix(const Dump *dump, const Action *action)
+{
+    text_print(dump->out, "%s", action_name(action->kind));
+    dump_accesses(dump, action, false, " ");
+    if (!action->op) return;
+    text_print(dump->out, ", for ");
+    dump_source(dump, action->op);
+}
+
 static void dump_barrier(const Dump *dump, const Action *action)
 {
     static const char *const of[] = { "", " + group", " + next group" };
@@ -267,8 +278,8 @@ static void dump_loop(const Dump *dump, const Action *action)
     static const char *const parts[] = {
         [LOOP_ALL] = "",
         [LOOP_REST] = ", steps after the first",
-        [LOOP_ONE_MORE] = ", one round more",
-        [LOOP_AHEAD] = ", rounds before: ",
+        [LOOP_ONE_MORE] = ", one extra iteration",
+        [LOOP_AHEAD] = ", prologue iterations: ",
     };
     if (action->loop.source) dump_source(dump, action->loop.source);
     else text_print(dump->out, "for");
@@ -283,11 +294,18 @@ static void dump_branch(const Dump *dump, const Action *action)
     if (!action->branch.is_uniform) text_print(dump->out, " (each thread for itself)");
 }
 
+static void dump_issue(const Dump *dump, int threads)
+{
+    if (threads > 1) text_print(dump->out, "by %d threads", threads);
+    else text_print(dump->out, "by one elected thread");
+}
+
 static void dump_scope(const Dump *dump, const Action *action)
 {
-    text_print(dump->out, "%s", scope_names[action->scope.kind]);
-    if (action->scope.kind == SCOPE_ONE_GROUP || action->scope.kind == SCOPE_ROW_PART)
-        text_print(dump->out, ": %d", action->scope.threads);
+    const ScopeKind kind = action->scope.kind;
+    text_print(dump->out, "%s", scope_names[kind]);
+    if (kind == SCOPE_ISSUE || kind == SCOPE_ALIGNED) dump_issue(dump, action->scope.threads);
+    else if (kind == SCOPE_ONE_GROUP || kind == SCOPE_ROW_PART) text_print(dump->out, " %d", action->scope.threads);
     else if (action->scope.threads > 1) text_print(dump->out, " (%d threads)", action->scope.threads);
 }
 
@@ -334,7 +352,7 @@ static void dump_head(const Dump *dump, const Action *action)
                    action->wait.pending);
         return;
     case ACTION_MAP: dump_whole_map(dump, action); return;
-    case ACTION_LDMATRIX:
+    case ACTION_LDMATRIX: dump_ldmatrix(dump, action); return;
     case ACTION_SCAN:
     case ACTION_ATOMIC:
         text_print(dump->out, "%s", action_name(action->kind));

@@ -45,7 +45,7 @@ typedef struct ScheduleTile {
     int offset, bytes, slots;   // of one slot; the tile takes bytes * slots from offset on
     int ring;                   // that fills it; NO_RING: the consumers' threads do, between barriers
     const TileOp *loop;         // several slots and no ring: slot = step of this source loop, modulo slots
-    TileOwner owner;            // who has a part of its own that nobody else touches
+    TileOwner owner;            // who has a part of its own that nobody else accesses
     int parts, part_bytes;      // so many parts, of the warp groups, one after the other; 0: it is not divided
     bool is_over;               // it may lie where other tiles do, while their contents are not needed
     uint32_t groups;            // of consumers that hold it; 0: all
@@ -98,7 +98,7 @@ typedef struct Schedule {
     int register_limit;                      // of a multiprocessor, for each of the CTAs that it holds
     int launch_registers;                    // of a thread, where roles set none
     int cluster;                             // CTAs; 1: none
-    bool is_persistent;                      // ACTION_GRID may go round more than once
+    bool is_persistent;                      // ACTION_GRID may have more than one iteration
     bool has_async_proxy;                    // sm_90 and later: fences matter
 } Schedule;
 

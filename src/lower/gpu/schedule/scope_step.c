@@ -16,7 +16,7 @@ int scope_step(ScopeKind kind, LoopPlace place)
     case SCOPE_BUT_FIRST: return at - 1;
     case SCOPE_STEP_AHEAD: return place.is_inside && at + place.ahead < n ? at + place.ahead : -1;
     case SCOPE_HAS_STEP:
-    case SCOPE_PLAIN:
+    case SCOPE_ISSUE:
     case SCOPE_ONE_GROUP:
     case SCOPE_ONE_THREAD:
     case SCOPE_ONE_WARP:

@@ -282,7 +282,7 @@ static void groups_wait_for_tiles_and_give_them_back_in_their_place(void **state
         int group;
         const char *deeds;
     } expected[] = {
-        // q in the last step, under the product behind; where there is no step, behind the loop
+        // q in the last step, under the product after; where there is no step, after the loop
         { "kept", 0, " +q step +k product product flying=1 last? -q flying=0 -k none? -q" },
         { "kept", 1, " +q step +k product flying=0 -k -q" }, // read by a statement, too
         { "gathered", 0, " step +a +c product flying=0 -a -c" },

@@ -64,7 +64,7 @@ static void reads_without_a_wait(void **state)
     drop_action(&made, "consumers", ACTION_WAIT, 0);
     expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "consumers");
     made = make_attention();
-    delay_action(&made, "consumers", ACTION_WAIT, 2); // k, behind its product
+    delay_action(&made, "consumers", ACTION_WAIT, 2); // k, after its product
     expect_fault(made, FAULT_NOT_VISIBLE, "'k'", "consumers");
     made = make_attention();
     drop_action(&made, "consumers", ACTION_WAIT, 4); // v of the last step alone
@@ -317,14 +317,14 @@ static Made make_loaded(ActionKind before, bool fences)
     return made;
 }
 
-// What threads load a copy overwrites behind a fence.
+// What threads load a copy overwrites after a fence.
 static void loads_are_not_fenced(void **state)
 {
     (void)state;
     expect_right(make_loaded(ACTION_RELEASE, true));
     expect_fault(make_loaded(ACTION_RELEASE, false), FAULT_PROXY, "'a' is loaded by threads of consumers", "producer");
     expect_fault(make_loaded(ACTION_MAP, true), FAULT_PROXY, "'a' is loaded by threads of consumers", "producer");
-    Made made = make_loaded(ACTION_RELEASE, true); // behind the arrival
+    Made made = make_loaded(ACTION_RELEASE, true); // after the arrival
     delay_action(&made, "consumers", ACTION_FENCE_ASYNC, 0);
     expect_fault(made, FAULT_PROXY, "'a' is loaded by threads of consumers", "producer");
 }
@@ -505,7 +505,7 @@ static void roles_wait_for_each_other(void **state)
     Made made = make_attention(); // nobody has the first turn
     drop_action(&made, "consumers", ACTION_BARRIER_ARRIVE, 0);
     expect_fault(made, FAULT_DEADLOCK, "barrier 2", "consumers (group 0)");
-    made = make_attention(); // the copy of q waits for what only a step behind it frees
+    made = make_attention(); // the copy of q waits for what only a step after it frees
     Action *const grid = find_action(&made, "producer", ACTION_GRID, 0);
     Action *const q = grid->body, *const loop = q->next->next->next;
     q->next->next->next = loop->next;

@@ -17,6 +17,7 @@
 #include "lower/gpu/decide/copy/rows.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/load_balance.h"
 
 // The group that does it alone; -1: all do.
@@ -174,9 +175,10 @@ static void explain_maps(Lowering *lo)
 
 static const char *issuers(const Lowering *lo)
 {
-    bool lanes = false;
-    for (int i = 0; i < lo->rings.count; i++) lanes |= lo->rings.items[i]->by_lanes;
-    return lo->has_producer_group ? "all threads fill tiles" : lanes ? "a warp copies" : "a thread copies";
+    const int threads = producer_issuers(lo);
+    return threads == producer_threads(lo) ? "all threads fill tiles"
+           : threads > 1                   ? "a warp copies"
+                                           : "a thread copies";
 }
 
 static bool explain_product(Lowering *lo, TileOp *op, void *context)

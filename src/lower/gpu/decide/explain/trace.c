@@ -66,7 +66,7 @@ static const char *step_text(const Walk *walk, const char *which, const TileOp *
 
 static bool has_steps(const Walk *walk, const Action *action, TraceEvent *event)
 {
-    const ScopeKind scope = action->kind == ACTION_SCOPE ? action->scope.kind : SCOPE_PLAIN;
+    const ScopeKind scope = action->kind == ACTION_SCOPE ? action->scope.kind : SCOPE_ISSUE;
     if (action->kind == ACTION_GRID) return is_event(event, "tile", "tile of the grid");
     if (action->kind == ACTION_LOOP) return is_event(event, "step", step_text(walk, "step", action->loop.source));
     if (scope == SCOPE_FIRST_STEP) return is_event(event, "step", step_text(walk, "first step", action->scope.source));

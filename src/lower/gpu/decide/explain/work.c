@@ -60,7 +60,7 @@ static void add_tensor_cores(Lowering *lo, const Product *p, int groups, ActionW
     work->used[UNIT_ISSUE] += adds / (16.0 * 8 * p->step_k) + fragments * read / 512;
     work->used[UNIT_SHARED] += fragments * read / PASS_BYTES;
     if (!p->odd_rows && !p->odd_columns) return;
-    // bytes turned in pairs are multiplied as f16: prmt and conversions of each word
+    // bytes transposed in pairs are multiplied as f16: prmt and conversions of each word
     work->used[UNIT_TENSOR] += adds * (1 - weight_of(p->type)) * warp_mma_slowdown;
     work->used[UNIT_ISSUE] += fragments * read / 4 / WARP_LANES * 5;
 }
@@ -274,8 +274,8 @@ static void add_work(Lowering *lo, const ScheduleRole *role, const Action *actio
         return;
     case ACTION_STORE: add_plan(lo, role, action, work); return;
     case ACTION_MAP:
-        if (action->map.how == MAP_JOIN_THREADS || action->map.how == MAP_JOIN_GROUPS) add_join(lo, action, work);
-        else if (action->map.how != MAP_KEEP_FIRST) add_plan(lo, role, action, work);
+        if (action->map.how == MAP_COMBINE_THREADS || action->map.how == MAP_COMBINE_GROUPS) add_join(lo, action, work);
+        else if (action->map.how != MAP_BEGIN_PARTIALS) add_plan(lo, role, action, work);
         return;
     case ACTION_SCAN: add_scan(action->print, work); return;
     case ACTION_LDMATRIX: add_tile_of(lo, action, work); return;

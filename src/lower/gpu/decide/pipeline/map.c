@@ -238,7 +238,7 @@ void act_join_sums(Lowering *lo, const TileInfo *tile)
     plan->it.reductions[0].kept = (1u << rank) - 1;
     plan->it.reductions[0].joins = true;
     Action *const join = open_action(
-        lo, (Action){ .kind = ACTION_MAP, .map = { .how = MAP_JOIN_THREADS, .tile = tile->number }, .print = plan });
+        lo, (Action){ .kind = ACTION_MAP, .map = { .how = MAP_COMBINE_THREADS, .tile = tile->number }, .print = plan });
     access_tile(lo, join, tile, true, true, false);
     act_join(lo, &plan->it, 0);
     close_action(lo);

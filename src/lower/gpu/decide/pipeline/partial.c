@@ -117,13 +117,13 @@ static Action *act_on_tile(Lowering *lo, const TileInfo *tile, MapKind how)
 
 void act_keep_first(Lowering *lo, const TileInfo *tile)
 {
-    act_on_tile(lo, tile, MAP_KEEP_FIRST);
+    act_on_tile(lo, tile, MAP_BEGIN_PARTIALS);
     close_action(lo);
 }
 
 void act_join_groups(Lowering *lo, const TileInfo *tile)
 {
-    act_on_tile(lo, tile, MAP_JOIN_GROUPS);
+    act_on_tile(lo, tile, MAP_COMBINE_GROUPS);
     act_sync(lo); // earlier readers of the scratch
     act_sync(lo);
     close_action(lo);

@@ -2,8 +2,8 @@
 // print_partial.c - printing: tiles in registers of which several threads or warp groups hold parts.
 //
 // before: the tile is declared; scratch in shared memory is reserved
-// after:  MAP_KEEP_FIRST: one copy of each element has its value, the others are zero
-//         MAP_JOIN_GROUPS: every copy has the sum of all
+// after:  MAP_BEGIN_PARTIALS: one copy of each element has its value, the others are zero
+//         MAP_COMBINE_GROUPS: every copy has the sum of all
 #include "lower/gpu/print/build/parts.h"
 #include "lower/gpu/print/elements/elements.h"
 #include "lower/gpu/print/elements/print_reduce.h"
@@ -13,7 +13,7 @@ static Var *begin_registers(Printer *pr, Nest *nest, const TileInfo *tile)
     return begin_unrolled(pr, nest, "r", layout_registers(&tile->layout));
 }
 
-static void print_keep_first(Printer *pr, const TileInfo *tile)
+static void print_begin_partials(Printer *pr, const TileInfo *tile)
 {
     Nest nest;
     Expr *const at = var_of(pr, begin_registers(pr, &nest, tile));
@@ -56,7 +56,7 @@ static void add_parts(Printer *pr, const TileInfo *tile, Var *scratch)
 }
 
 // All groups add the parts in one order, so that their copies have the same bits.
-static void print_join_groups(Printer *pr, const TileInfo *tile)
+static void print_combine_groups(Printer *pr, const TileInfo *tile)
 {
     Nest block;
     begin_block(pr, &block);
@@ -74,9 +74,9 @@ void print_partial(Printer *pr, const Action *action)
 {
     const TileInfo *const tile = pr->lo->declared.items[action->map.tile];
     switch (action->map.how) {
-    case MAP_KEEP_FIRST: print_keep_first(pr, tile); return;
-    case MAP_JOIN_GROUPS: print_join_groups(pr, tile); return;
-    case MAP_JOIN_THREADS: print_join_sums(pr, action->print); return;
+    case MAP_BEGIN_PARTIALS: print_begin_partials(pr, tile); return;
+    case MAP_COMBINE_GROUPS: print_combine_groups(pr, tile); return;
+    case MAP_COMBINE_THREADS: print_combine_threads(pr, action->print); return;
     case MAP_ELEMENTS:
     case MAP_CONVERT:
     case MAP_STAGE: return;

@@ -10,7 +10,7 @@ Expr *reduction_identity(Printer *pr, UpdateOp op, DType type);
 void begin_reduction(Printer *pr, Iteration *it, int which);
 void add_to_reduction(Printer *pr, Iteration *it, int which);
 void finish_reduction(Printer *pr, Iteration *it, int which);
-void print_join_sums(Printer *pr, const JoinPlan *plan);
+void print_combine_threads(Printer *pr, const JoinPlan *plan);
 void declare_scratch_buffer(Printer *pr);
 void next_scratch_buffer(Printer *pr); // for the next reduction or scan
 

@@ -314,7 +314,7 @@ void finish_reduction(Printer *pr, Iteration *it, int which)
     for_kept(pr, it, which, apply_body, false);
 }
 
-void print_join_sums(Printer *pr, const JoinPlan *plan)
+void print_combine_threads(Printer *pr, const JoinPlan *plan)
 {
     Iteration it = plan->it;
     it.reductions[0].partial = tile_vars(pr, plan->tile)->registers;

@@ -199,7 +199,7 @@ static bool is_scope(const Action *action, ScopeKind kind)
 // Of the producer.
 static bool is_of_boxes(const Action *action)
 {
-    return is_scope(action, SCOPE_ALIGNED) || is_scope(action, SCOPE_PLAIN);
+    return is_scope(action, SCOPE_ALIGNED) || is_scope(action, SCOPE_ISSUE);
 }
 
 static void print_begin(Printer *pr, const Action *action)
@@ -220,7 +220,7 @@ static void print_otherwise(Printer *pr, const Action *action)
 {
     return_to_threads(pr);
     if (action->kind == ACTION_IF) begin_else(pr, top_nest(pr));
-    else if (is_of_boxes(action)) begin_elements(pr);
+    else if (is_of_boxes(action)) begin_elements(pr, action);
 }
 
 static void print_end(Printer *pr, const Action *action)

@@ -133,31 +133,31 @@ LoopUnit *print_kernel(const Lowering *lo)
 
 // ---- boxes or elements
 
-// Else ptxas prints a loop over lanes around each box.
-static bool elects(Printer *pr) { return !pr->lo->has_producer_group && !pr->lo->by_warp; }
+// One thread; else ptxas prints a loop over lanes around each box.
+static bool elects(const Action *action) { return action->scope.threads == 1; }
 
 static const ScheduleRole *role_of_producer(const Printer *pr) { return pr->lo->builder.schedule->roles.items[0]; }
 
-// One thread issues boxes; small copies take its warp, a producer group's statements all.
 void begin_boxes(Printer *pr, const Action *action)
 {
+    const bool is_by_all = action->scope.threads > WARP_LANES;
     if (action->scope.kind == SCOPE_ALIGNED) begin_if(pr, push_nest(pr), pr->fetch_aligned);
-    if (pr->lo->has_producer_group) begin_block(pr, push_nest(pr));
+    if (is_by_all) begin_block(pr, push_nest(pr));
     else begin_if(pr, push_nest(pr), i32_op(pr, X_LT, var_of(pr, pr->thread), WARP_LANES));
-    if (elects(pr)) begin_if(pr, push_nest(pr), call_expr(pr, DTYPE_BOOL, "elected", 0));
-    begin_trace(pr, role_of_producer(pr), elects(pr) ? NULL : is_zero(pr, pr->lane));
+    if (elects(action)) begin_if(pr, push_nest(pr), call_expr(pr, DTYPE_BOOL, "elected", 0));
+    begin_trace(pr, role_of_producer(pr), elects(action) ? NULL : is_zero(pr, pr->lane));
 }
 
-static void end_issue(Printer *pr)
+static void end_issue(Printer *pr, const Action *action)
 {
     end_trace(pr);
-    if (elects(pr)) pop_nest(pr);
+    if (elects(action)) pop_nest(pr);
     pop_nest(pr);
 }
 
-void begin_elements(Printer *pr)
+void begin_elements(Printer *pr, const Action *action)
 {
-    end_issue(pr);
+    end_issue(pr, action);
     begin_else(pr, top_nest(pr));
     use_elements(&pr->own);
     begin_trace(pr, role_of_producer(pr), is_zero(pr, pr->lane));
@@ -169,6 +169,6 @@ void end_boxes(Printer *pr, const Action *action)
         end_trace(pr);
         pop_nest(pr); // that of begin_elements()
     } else {
-        end_issue(pr);
+        end_issue(pr, action);
     }
 }

@@ -6,8 +6,8 @@
 #include "lower/gpu/print/build/printer.h"
 
 LoopUnit *print_kernel(const Lowering *lo);          // with the launch plan; NULL: a diagnostic was reported
-void begin_boxes(Printer *pr, const Action *action); // SCOPE_ALIGNED; SCOPE_PLAIN: boxes always can be used
-void begin_elements(Printer *pr);
+void begin_boxes(Printer *pr, const Action *action); // SCOPE_ALIGNED, SCOPE_ISSUE
+void begin_elements(Printer *pr, const Action *action);
 void end_boxes(Printer *pr, const Action *action);
 
 // ---- parameters.c

@@ -8,7 +8,7 @@
 // Of a role's warps, by the lane of which `records` is true; NULL: it is alone.
 void begin_trace(Printer *pr, const ScheduleRole *role, Expr *records);
 void end_trace(Printer *pr);
-// Around a wait; a loop has the first at the beginning of its body, and the last behind itself.
+// Around a wait; a loop has the first at the beginning of its body, and the last after itself.
 void trace_begins(Printer *pr, const Action *action);
 void trace_ends(Printer *pr, const Action *action);
 
