@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # structure_test.sh - what docs/architecture.md promises of the sources: no circle of calls spans two folders, folders of
 # deciding and of printing call only those above them in its tables, printing calls nothing of deciding and changes nothing
-# of it, functions have at most 60 lines, headers of src/lower/gpu at most 200; what another GPU would change is listed.
+# of it, functions have at most 60 lines, headers of src/lower/gpu at most 200; what another GPU would change is listed; files that comments name are there.
 # usage: structure_test.sh BUILD SOURCES      BUILD holds the library's objects
 set -u
 cd "$2" || exit 1
@@ -103,6 +103,14 @@ find src -name '*.c' -exec awk '
     /^\}$/ && start { if (FNR - start + 1 > 60) print FILENAME ":" start ": " FNR - start + 1 " lines"; start = 0 }
     { before = $0 }' {} + >"$work/found"
 report "a long function"
+
+# A comment that names a file of src, by a folder and its name, as it ends there.
+find src include -name "*.[ch]" >"$work/files"
+grep -rnoE '//.*' src --include='*.[ch]' | grep -oE '^[^:]*:[0-9]+|\b[a-z_]+(/[a-z_0-9]+)+\.[ch]\b' | awk '
+    NR == FNR { path = "/" $0; while (sub(/^\/[^\/]*/, "", path)) there[path]; next }
+    /:[0-9]+$/ { at = $0; next }
+    !(("/" $0) in there) && !/^(tests|bench|include)\// { print at ": " $0 " is not there" }' "$work/files" - >"$work/found"
+report "a comment about a file that is gone"
 
 find src/lower/gpu -name '*.h' -exec awk 'END { if (NR > 200) print FILENAME ": " NR " lines" }' {} \; >"$work/found"
 report "a long header"

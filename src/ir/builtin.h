@@ -70,7 +70,7 @@ typedef struct CText {
 typedef enum {          // how CUDA C computes it of integers; of floats it is always a CUDA_CALL
     CUDA_CALL,          // math_NAME(...) of the prelude, overloaded
     CUDA_CALL_COUNTERS, // the same, of arguments as u64
-    CUDA_MAGNITUDE,     // a call that --check builds test (lower/gpu/print/arithmetic.c)
+    CUDA_MAGNITUDE,     // a call that --check builds test (lower/gpu/print/expressions/arithmetic.c)
     CUDA_ROUND_UP,      // the same
 } CudaForm;
 

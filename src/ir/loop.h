@@ -107,9 +107,9 @@ typedef struct LoopUnit {
     const char *helpers; // target text printed after the preludes (instruction wrappers); NULL: none
     VEC(LoopFunction *) functions;
     int n_vars;                      // ids given so far
-    const struct Schedule *schedule; // of a GPU's kernel: lower/gpu/schedule.h; else NULL
-    const struct Cost *cost;         // the same: what it is expected to cost, lower/gpu/cost.h; NULL: there is no model
-    double expected_seconds;         // of a launch as the target has it, by the cost model; 0: not known
+    const struct Schedule *schedule; // of a GPU's kernel: lower/gpu/schedule/schedule.h; else NULL
+    const struct Cost *cost; // the same: what it is expected to cost, lower/gpu/cost/cost.h; NULL: there is no model
+    double expected_seconds; // of a launch as the target has it, by the cost model; 0: not known
 } LoopUnit;
 
 // Before the name of each variable where it is printed as C: then none that the source chose is a word, a macro or a

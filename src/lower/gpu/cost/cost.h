@@ -19,7 +19,7 @@
 // Where the lengths of loops are known (build constants, and shapes that the build binds), all is for an instance and for
 // the launch; a loop whose length is not known counts as `unknown_trips` steps, and there is no time of the launch.
 //
-// before: actions have their work (decide/work.c)           after: nothing is changed
+// before: actions have their work (decide/explain/work.c)           after: nothing is changed
 #ifndef KILN_LOWER_GPU_COST_COST_H
 #define KILN_LOWER_GPU_COST_COST_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // box.h - slices of tensors as boxes, for the files that move them (box.c finds them, box_copy.c says what of them a CTA
-// copies, tensor_maps.c which map they go by, print/tma.c prints the copies).
+// copies, tensor_maps.c which map they go by, print/copies/tma.c prints the copies).
 #ifndef KILN_LOWER_GPU_FACTS_BOX_H
 #define KILN_LOWER_GPU_FACTS_BOX_H
 

@@ -47,7 +47,7 @@ enum {
     BAR_LAST = 15, // named; 0 is __syncthreads
 };
 
-typedef struct Printer Printer;     // print/printer.h
+typedef struct Printer Printer;     // print/build/printer.h
 typedef struct Nest Nest;           // the same
 typedef struct TensorMap TensorMap; // box.h
 

@@ -7,7 +7,7 @@
 
 typedef struct Product Product;       // product.h
 typedef struct Iteration Iteration;   // elementwise.h
-typedef struct Multistage Multistage; // decide/multistage.h
+typedef struct Multistage Multistage; // plans/multistage.h
 typedef struct Im2col Im2col;         // im2col.h
 
 // What a view has of a slice that a tile is stored to. NULL: it has all.

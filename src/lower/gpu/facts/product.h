@@ -36,7 +36,7 @@ struct Product {
     int n_piece;                // of them those of one instruction
     int row_blocks;             // of 64 (wgmma) or 16 * warps rows per group
     int step_k;                 // of one instruction; of the kept elements, where the left operand is sparse
-    bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)
+    bool odd_rows, odd_columns; // bytes transposed in pairs (layout_accumulator_bytes)
     ElementOperand left_elements, right_elements;
     OperandLoad left_load, right_load; // where neither registers nor single elements are read
     bool anywhere;                     // an operand's slice begins where ldmatrix can read it and wgmma cannot

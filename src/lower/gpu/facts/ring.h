@@ -37,7 +37,7 @@ struct Ring {
     bool is_run;                      // by boxes one after another of its block, as one copy (fetch.c)
     bool is_released;                 // while deciding: earlier than its last use: all was taken to registers
     bool is_product_only;             // read by wgmma alone: no lane of a warp lags
-    bool is_loaded;                   // read by loads, too: the async proxy overwrites it behind a fence
+    bool is_loaded;                   // read by loads, too: the async proxy overwrites it after a fence
     bool is_shared;                   // CTAs of a cluster write into each other's: consumers of all release a buffer
     int bytes;                        // of all tiles, when plain
     int full, empty;                  // offsets of the barriers

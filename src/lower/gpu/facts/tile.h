@@ -11,7 +11,7 @@
 #include "ir/tile.h"
 
 typedef struct Ring Ring;             // ring.h
-typedef struct Multistage Multistage; // decide/multistage.h
+typedef struct Multistage Multistage; // plans/multistage.h
 
 typedef enum { TILE_IN_REGISTERS, TILE_IN_SHARED } TileStorage;
 
