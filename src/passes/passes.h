@@ -24,7 +24,7 @@ void sink_tiles(TileKernel *kernel);      // a tile that only a loop's body uses
 void halve_steps(TileKernel *kernel);     // GPUs: a product's step that is too large for shared memory becomes two
 void split_groups(TileKernel *kernel);    // GPUs: a forall over fragments of different groups becomes one for each
 void index_constants(TileKernel *kernel); // GPUs: a constant that subscripts a fragment becomes an index
-void cover_fragments(TileKernel *kernel); // GPUs: a forall over part of a fragment, not from its start, runs over all of it
+void cover_fragments(TileKernel *kernel); // GPUs: a forall over part of a fragment runs over all of it
 void forward_indices(TileKernel *kernel); // addresses that arithmetic makes, worked out where rows are fetched
 void split_bounds(TileKernel *kernel);    // one uniform test around a forall in place of one per element
 void scalar_loops(TileKernel *kernel);    // a few iterations that reduce tensors into scalars become loops

@@ -509,7 +509,8 @@ inline void tma_load(int rank, uint32_t dst, const Place &p, uint32_t barrier, u
 {
     tensor_load(rank, dst, p.map, p.at, nullptr, barrier, blocks);
 }
-template <class... O> inline void tma_load_im2col(int rank, uint32_t dst, const Place &p, uint32_t barrier, O... offsets)
+template <class... O>
+inline void tma_load_im2col(int rank, uint32_t dst, const Place &p, uint32_t barrier, O... offsets)
 {
     static_assert(sizeof...(O) >= 1 && sizeof...(O) <= 3, "an offset for each dimension that is walked");
     const int32_t by[3] = { (int32_t)(uint16_t)offsets... };

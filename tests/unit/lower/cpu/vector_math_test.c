@@ -20,10 +20,21 @@ enum { BLOCK = 4096 };
 DEFINE_LOOP(exp)
 DEFINE_LOOP(exp2)
 DEFINE_LOOP(log)
-DEFINE_LOOP(log2) DEFINE_LOOP(sin) DEFINE_LOOP(cos) DEFINE_LOOP(tanh) DEFINE_LOOP(erf) DEFINE_LOOP(sqrt)
-    DEFINE_LOOP(rsqrt) DEFINE_LOOP(floor) DEFINE_LOOP(ceil) DEFINE_LOOP(round) DEFINE_LOOP(rint) DEFINE_LOOP(trunc)
-        DEFINE_LOOP(abs) static
-    __attribute__((noinline)) void loop_pow(float *restrict z, const float *restrict x, const float *restrict y)
+DEFINE_LOOP(log2)
+DEFINE_LOOP(sin)
+DEFINE_LOOP(cos)
+DEFINE_LOOP(tanh)
+DEFINE_LOOP(erf)
+DEFINE_LOOP(sqrt)
+DEFINE_LOOP(rsqrt)
+DEFINE_LOOP(floor)
+DEFINE_LOOP(ceil)
+DEFINE_LOOP(round)
+DEFINE_LOOP(rint)
+DEFINE_LOOP(trunc)
+DEFINE_LOOP(abs)
+
+static __attribute__((noinline)) void loop_pow(float *restrict z, const float *restrict x, const float *restrict y)
 {
     for (int i = 0; i < BLOCK; i++) z[i] = kiln_pow_f32(x[i], y[i]);
 }

@@ -124,8 +124,8 @@ static bool is_left_in_registers(Lowering *lo, const Product *p)
     const bool may_be = dtype_bits(a->type) == 16 || (a->type == DTYPE_I8 && !p->op->matmul.meta);
     const TileInfo *const tile = operand_tile(lo, a);
     return tile && tile->buffer->rank == 2 && tile->buffer->kind == BUFFER_FRAGMENT &&
-           tile->storage == TILE_IN_REGISTERS && !a->transposed && region_is_whole(&a->region) &&
-           may_be && p->division == DIVIDE_ROWS && p->k % p->step_k == 0;
+           tile->storage == TILE_IN_REGISTERS && !a->transposed && region_is_whole(&a->region) && may_be &&
+           p->division == DIVIDE_ROWS && p->k % p->step_k == 0;
 }
 
 static const char *check_operands(Lowering *lo, Product *product)

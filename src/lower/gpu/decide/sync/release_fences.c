@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// release_fences.c - buffers of rings that are released behind a fence wait for one that comes soon anyway.
+// release_fences.c - buffers of rings that are released after a fence wait for one that comes soon anyway.
 //
-// A buffer that threads load from and boxes fill is released behind fence.proxy.async, which waits for all of a thread's loads
+// A buffer that threads load from and boxes fill is released after fence.proxy.async, which waits for all of a thread's loads
 // and stores in flight: some hundred cycles, and as many again for each such buffer of a step. One fence does for all that
 // was loaded before it. So a release moves to the fence of a later release in the same body, or to the one that the next
-// product's operand needs, behind the barrier that follows there, which brings the warp together, too.
+// product's operand needs, after the barrier that follows there, which brings the warp together, too.
 //
 // What may lie between depends on the slots that the ring has. The buffer is free later by what is passed, and the next box
 // comes later by as much, under the steps that the other slots hold:
@@ -88,7 +88,8 @@ static bool is_filled_before(const Action *body, int ring, const Group *group)
             if (action->ring.ring == ring) seen = true;
             else if (releases(group, action->ring.ring)) return seen;
         }
-        if (is_filled_before(action->body, ring, group) || is_filled_before(action->otherwise, ring, group)) return true;
+        if (is_filled_before(action->body, ring, group) || is_filled_before(action->otherwise, ring, group))
+            return true;
     }
     return false;
 }
