@@ -146,7 +146,7 @@ double latent_prefill_operations(const BenchCase *c);
 // ---- baselines
 
 // A faulted device takes nothing more; closed and opened it may. Where the driver refuses the process, another one can go on
-// behind the row (bench/gpu.sh, bench/sweep.sh): hence a status of its own.
+// after the row (bench/gpu.sh, bench/sweep.sh): hence a status of its own.
 enum { EXIT_DEVICE_LOST = 3 };
 
 typedef struct Baseline {

@@ -312,7 +312,7 @@ static void report_worst(const Fit *f, const Model *m)
 static void print_number(FILE *file, double x, int digits)
 {
     char text[64];
-    int after = digits - 1 - (int)floor(log10(x)); // places behind the point
+    int after = digits - 1 - (int)floor(log10(x)); // places after the point
     if (after < 0) after = 0;
     snprintf(text, sizeof text, "%.*f", after, x);
     if (strchr(text, '.'))

@@ -6,7 +6,7 @@
 #
 # Results go to $OUT (default: build/bench), each row when it is there: gpu.md; gpu.json, a line for each family that
 # has ended; gpu.html, a page of it beside the runs in HISTORY (files or folders, with commas between them); clocks.csv; errors.log. A row that takes longer than ROW_LIMIT seconds (60) or ends the program is left out,
-# one that faults says so, and the family goes on behind it; a family has LIMIT seconds (110), all of them TOTAL (540). The cache is a fresh one, so
+# one that faults says so, and the family goes on after it; a family has LIMIT seconds (110), all of them TOTAL (540). The cache is a fresh one, so
 # that build times are cold. KILN: a command built elsewhere (scripts/gpu_kit.sh); else it is built in BUILD.
 cd "$(dirname "$0")/.." || exit 1
 OUT=${OUT:-build/bench}; BUILD=${BUILD:-build}; LIMIT=${LIMIT:-110}; TOTAL=${TOTAL:-540}; ROW_LIMIT=${ROW_LIMIT:-60}
@@ -37,7 +37,7 @@ seconds_left() { # seconds_left FAMILY-BEGIN: of the family, and of all
     [ "$left" -gt "$all" ] && left=$all
 }
 
-# measure FAMILY ARGUMENT...: runs it, then again behind the row that ended it, while there is time.
+# measure FAMILY ARGUMENT...: runs it, then again after the row that ended it, while there is time.
 measure() {
     family=$1; shift
     begin=$(date +%s) skip=0

@@ -194,7 +194,7 @@ static Name find_symbol(const Rewriter *w)
     return NULL;
 }
 
-// M / (M + 1): a quotient whose value no range and no multiple of M tells.
+// M / (M + 1): a quotient whose value neither a range nor a multiple of M tells.
 const char *opaque_zero(Rewriter *w)
 {
     const Name symbol = find_symbol(w);

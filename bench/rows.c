@@ -120,7 +120,7 @@ static const Row cpu_rows[] = {
             TARGET, GOAL, BASELINE_NONE, NULL, 0                                                                       \
     }
 // Sparse decoding as FlashMLA's own performance cases have it: a sink, two queries, lists of slots drawn from the 32768 of
-// each request, pages with a token's bytes behind them. The targets are FlashMLA's times on an H200.
+// each request, pages with a token's bytes after them. The targets are FlashMLA's times on an H200.
 #define MLA_PAGES(NAME, CUT, B, HQ, PAGES, TOPK, P, TARGET)                                                            \
     {                                                                                                                  \
         "mla sparse pages " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                             \

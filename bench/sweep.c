@@ -504,7 +504,7 @@ static void print_interrupted(void *context)
     if (s->results) sum_up(s);
     if (s->began_json) end_sweep(s, ", \"interrupted\": true");
     else if (!s->options->json) print_sums(s);
-    if (!s->options->json && s->family) printf("\ninterrupted behind %d shapes of %s\n", n, s->family->name);
+    if (!s->options->json && s->family) printf("\ninterrupted after %d shapes of %s\n", n, s->family->name);
 }
 
 static int run_sweep(Sweep *s)

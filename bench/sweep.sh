@@ -5,7 +5,7 @@
 #   bench/sweep.sh [FAMILY...]     default: all of `kiln bench --sweep --list`
 #
 # SEED (1) and COUNT (8) choose the shapes. A family begins no shape after LIMIT seconds (60); all end within 20 seconds after TOTAL (540). One that takes
-# longer than ROW_LIMIT seconds (120, for peers that are compiled) or ends the program is left out, and the family goes on behind it.
+# longer than ROW_LIMIT seconds (120, for peers that are compiled) or ends the program is left out, and the family goes on after it.
 # Results go to $OUT (default: build/sweep): sweep.md, the tables; FAMILY.N.json, each row when it is there; errors.log. Last it prints a
 # line for each family. KILN: a command built elsewhere; else it is built in BUILD. Peers beside PyTorch are found in PYTHONPATH.
 cd "$(dirname "$0")/.." || exit 1
@@ -27,7 +27,7 @@ fi
 
 rows() { grep -c '"shape":' "$1" 2>/dev/null; }
 
-# sweep FAMILY: again behind the shape that ended it, while there is time.
+# sweep FAMILY: again after the shape that ended it, while there is time.
 sweep() {
     family=$1 skip=0 n=0 begin=$(date +%s)
     while now=$(date +%s); left=$((LIMIT - now + begin)) all=$((TOTAL - now + began)); [ "$left" -gt "$all" ] && left=$all; [ "$left" -gt 2 ]; do

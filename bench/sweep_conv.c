@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// sweep_conv.c - families conv and short-conv: convolutions of images, and the causal ones of W tokens in front of
+// sweep_conv.c - families conv and short-conv: convolutions of images, and the causal ones of W tokens before
 // layers with a state.
 #include "kiln/ops/nn.h"
 #include "kiln/ops/recurrent.h"

@@ -327,7 +327,7 @@ static double expected(const SweepCase *c, const SweepTensor *output, int64_t at
     return sum;
 }
 
-// From the last token back: `pull` is the gradient of the column's state behind a token.
+// From the last token back: `pull` is the gradient of the column's state after a token.
 static double expected_gradient(const SweepCase *c, const SweepTensor *output, int64_t at)
 {
     const Sizes x = sizes_of(&c->shape);

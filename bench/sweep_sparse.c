@@ -622,7 +622,7 @@ static double slash_pairs(const Shape *s)
     bool is_one;
     for (int64_t own = 0; own * 64 < S; own++)
         pairs += 64 * ((double)count_reached(s, own, own * 64 + 63, &is_one) - 32);
-    return pairs + (double)S * get(s, "COLUMNS") / 2; // columns behind the query's own are few
+    return pairs + (double)S * get(s, "COLUMNS") / 2; // columns after the query's own are few
 }
 
 static double slash_operations(const Shape *s) { return 4 * get(s, "B") * get(s, "H") * get(s, "D") * slash_pairs(s); }

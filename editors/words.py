@@ -93,7 +93,7 @@ def emacs(words):
     return lines
 
 
-# (file, what stands behind 'words' in its marker, the lines of it)
+# (file, what comes after 'words' in its marker, the lines of it)
 REGIONS = [
     ("tree-sitter-kiln/grammar.js", ": types", tree_sitter_types),
     ("tree-sitter-kiln/queries/highlights.scm", ": functions", tree_sitter_functions),

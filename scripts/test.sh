@@ -15,7 +15,7 @@
 # the same tests in them; the fuzzers.
 # Two lanes take them one by one, in the order of the list at the end, so that both end at about the same time.
 # Kernels are compiled into a cache of this run's own, which starts empty and which all parts share: a part that needs
-# what another compiles stands behind it.
+# what another compiles comes after it.
 # Each part leaves NAME.log and its counts in BUILD/test-logs; a skip is printed with its reason. A part has a limit of time
 # (limit_of below, or LIMIT seconds); past it, it is ended, with all that it started, and has failed. Beside the time that a
 # part took stands what it took of processors, which other work on the machine hardly changes.

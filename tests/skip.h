@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// skip.h - a cmocka test that skips says why, in a line that scripts/test.sh and scripts/test_gpu.sh print behind its name.
+// skip.h - a cmocka test that skips says why, in a line that scripts/test.sh and scripts/test_gpu.sh print after its name.
 #ifndef KILN_TESTS_SKIP_H
 #define KILN_TESTS_SKIP_H
 

@@ -353,8 +353,8 @@ def main():
         if "TileLang" not in " ".join(peers):
             known = next((ms for key, ms in TILELANG_MS.items() if name.startswith(key)), None)
             peers = {**peers, "TileLang*": known} if known else peers
-        rivals = {n: ms for n, ms in peers.items() if n != "a copy" and (goal <= 1 or "TileLang" in n)} or peers
-        ratio = min(rivals.values()) / kiln if kiln and rivals else 0
+        compared = {n: ms for n, ms in peers.items() if n != "a copy" and (goal <= 1 or "TileLang" in n)} or peers
+        ratio = min(compared.values()) / kiln if kiln and compared else 0
         print("%-38s %9s  %-34s %5.2f %5.1f%s%s" % (name, "%.4f" % kiln if kiln else "-", ", ".join("%s %.4f" % x for x in peers.items()), ratio,
                                                     goal, "  DIFFERS by %.3g" % wrong if wrong else "", "  (%s)" % why if why else ""), flush=True)
     for p in processes:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Quantised products on a GPU: checks, then times beside cuBLAS bf16 (torch.mm) and gemlite (PyPI, Triton) where it is there.
-# Runs in the root of the repository; about 8 minutes with the build. Last: a table. The ratio is of the rival's time to ours.
+# Runs in the root of the repository; about 8 minutes with the build. Last: a table. The ratio is of the peer's time to Kiln's.
 . bench/families/common.sh
 check_kernels kernels/quant tests/language/run/packed_products.tile tests/language/run/packed.tile kernels/mla/decode_fp8.tile
 check_operators quant

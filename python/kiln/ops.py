@@ -349,7 +349,7 @@ class Rotary(NamedTuple):
     """How rotary embedding turns the elements of a head; include/kiln/ops/rotary.h has each style's angles. 0 is a default."""
 
     style: str = "halves"                       # "interleaved", "dynamic_ntk", "qwen_ntk", "yarn", "llama3", "multi"
-    size: int = 0                               # how many elements of a head are turned; 0: all; interleaved: half of them
+    size: int = 0                               # how many elements of a head are rotated; 0: all; interleaved: half of them
     base: float = 0                             # 0: 10000
     scale: float = 0
     low: float = 0
@@ -496,7 +496,7 @@ def paged_slots(table: Array, lengths: Array, tokens: int, page_size: int, slots
 def paged_append(keys: Array, values: Array, k: Array, v: Array, slots: Array, *, positions: Optional[Array] = None,
                  k_scales: Optional[Array] = None, v_scales: Optional[Array] = None, rotary: Optional[Rotary] = None,
                  trained_length: int = 0, stream: Any = None) -> Any:
-    """Writes keys and values to their slots of paged caches, the keys turned if `rotary` and `positions` are given. keys: bf16 or
+    """Writes keys and values to their slots of paged caches, the keys rotated if `rotary` and `positions` are given. keys: bf16 or
     f16 [N][HKV][D]; values: [N][HKV][DV]; k, v as for `paged_attention`; slots, positions: i32 [N];
     k_scales, v_scales: f32 [HKV], what heads are divided by, for caches of e4m3. Returns (k, v)."""
     call = Call("kiln_paged_append", "kiln_paged_append_args", keys=keys, values=values, slots=slots, positions=positions,
@@ -590,7 +590,7 @@ def vertical_slash_estimate(q: Array, k: Array, columns: int, diagonals: int, ve
     """The columns and diagonals of causal attention that the last 64 queries give most weight, for `vertical_slash`.
 
     q         bf16 or f16 [B][S][H][D], k as q [B][S][HKV][D]; columns and diagonals: how many; scale of the scores, None: 1
-    Returns (vertical, slash), i32 [B][H][columns], [B][H][diagonals], ascending, -1 behind all there are.
+    Returns (vertical, slash), i32 [B][H][columns], [B][H][diagonals], ascending, -1 after all there are.
     """
     call = Call("kiln_vertical_slash_estimate", "kiln_vertical_slash_estimate_args", q=q, k=k)
     batch, _, heads, _ = call.extents("q", 4)

@@ -14,7 +14,7 @@ typedef struct Json {
     const char *name; // of a member of an object
     const char *text; // STRING: its UTF-8, a zero byte in it becomes U+FFFD; NUMBER: as it was written
     double number;
-    struct Json *first, *next; // LIST, OBJECT: what is in it; the one behind this
+    struct Json *first, *next; // LIST, OBJECT: what is in it; the one after this
 } Json;
 
 // NULL: it is not JSON, or nested deeper than 64 levels.

@@ -6,7 +6,7 @@
 // types its body anew for each value, an inlined function is typed for the arguments at hand.
 //
 // Emission: `out` is the link to fill next. A construct with a body emits its op, points `out` into the body, and
-// afterwards back behind the op. So whoever moves `out` into a nested block in the middle of a body (an `if` whose
+// afterwards back after the op. So whoever moves `out` into a nested block in the middle of a body (an `if` whose
 // other side leaves) moves everything that follows up to the end of the enclosing construct with it.
 //
 // Errors: what is wrong is reported once and becomes poison (VALUE_POISON, ENTITY_POISON, NULL), which every user
@@ -117,7 +117,7 @@ struct LoopFrame {
     bool stopped;                 // UNROLLED: a break was met for certain, no further steps
     bool continued;               // UNROLLED: the rest of this step is under a condition that other steps are not
     bool broken;                  // UNROLLED: what follows the loop is not under the conditions of its further steps
-    TileOp **start, **step_start; // UNROLLED: in front of the loop, and of this step
+    TileOp **start, **step_start; // UNROLLED: before the loop, and of this step
     TileOp **step_base, **base;   // UNROLLED: where the next step, and what follows the loop, are emitted
     Var *left, *skipped;   // UNROLLED: set by a break or a continue (of this step) that is too deep for structure
     int breaks, continues; // UNROLLED: those so far
@@ -322,7 +322,7 @@ bool declared_is_assigned(Checker *cx, const Decl *decl, const Declarator *one);
 // ---- what preconditions and assumptions say (facts.c)
 void learn_required(Checker *cx, const Expr *cond);
 bool every_instance_comes_by(const Checker *cx);   // this place: nothing was left before it
-void learn_assumed(Checker *cx, const Expr *cond); // behind the T_ASSERT
+void learn_assumed(Checker *cx, const Expr *cond); // after the T_ASSERT
 
 // ---- limits (limits.c)
 bool count_op(Checker *cx, Span span); // false: too many, now or before; reported once
@@ -334,7 +334,7 @@ bool check_nesting(Checker *cx, TileOp *block); // of operations, before the fir
 TileOp *emit(Checker *cx, TileOp op); // appends a copy
 void check_statements(Checker *cx, const St *list);
 void check_body(Checker *cx, const St *list, TileOp **body); // in a scope of its own, into `body`
-TileOp **end_of(TileOp **list);                              // the link behind the last op
+TileOp **end_of(TileOp **list);                              // the link after the last op
 Entity *declare_scalar(Checker *cx, Entity entity, DType type, Expr *value, bool assigned);
 void finish_construct(Checker *cx, Flagged before, bool is_loop); // after an op whose body may have set a flag
 Flagged flagged_so_far(const Checker *cx);

@@ -194,7 +194,7 @@ static Value check_apart(Checker *cx, const Ex *ex, const Ex *cond, bool truth_o
     if (as_condition && !v.expr) v = POISON;
     cx->guards--;
     cx->present = present;
-    // A value that reads what the collected statements made is only valid behind them, so it stays with them.
+    // A value that reads what the collected statements made is only valid after them, so it stays with them.
     cx->out = out;
     return v;
 }

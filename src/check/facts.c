@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // facts.c - what the compiler learns from `require` and `assume`: bounds and divisors of variables.
 //
-// What is required holds for the whole launch, so the variables themselves carry it. An assumption holds behind its place
+// What is required holds for the whole launch, so the variables themselves carry it. An assumption holds after its place
 // only: there a scalar becomes a new variable of the same value, which carries the fact; the old one stays what it was in
 // front. Of shapes and arguments it holds everywhere if every instance comes by.
 #include "check/context.h"

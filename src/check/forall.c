@@ -285,7 +285,7 @@ static void report_used_target(Checker *cx, const Reduction *r, const char *name
 {
     check_error(cx, span, "'%s' is reduced over in this forall and may not be used otherwise in it", name);
     check_note(cx, r->made->span, "reduced here");
-    check_help(cx, span, "use the result in a forall of its own, behind this one");
+    check_help(cx, span, "use the result in a forall of its own, after this one");
 }
 
 static bool is_same_reduction(const ForallFrame *frame, const TileOp *op, const Reduction *r)

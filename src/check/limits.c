@@ -25,7 +25,7 @@ bool count_step(Checker *cx, Span span)
 
 void report_nesting(Checker *cx, Span span)
 {
-    check_error(cx, span, "nested more than %d levels deep, counting functions and what stands behind an early leave",
+    check_error(cx, span, "nested more than %d levels deep, counting functions and what follows an early leave",
                 NESTING_MAX);
 }
 

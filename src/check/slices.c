@@ -88,7 +88,7 @@ static bool reaches_near(Checker *cx, const Sub *sub, Span span)
     int64_t width, step, last;
     if (!sub->step || !expr_as_int(sub->step, &step) || !expr_as_int(sub->width, &width) || width < 1) return true;
     if (!__builtin_mul_overflow(width - 1, step, &last) && last <= PLACE_MAX) return true;
-    return check_error(cx, span, "%lld elements, each %lld behind the one before, reach past 2^60", (long long)width,
+    return check_error(cx, span, "%lld elements, each %lld after the one before, reach past 2^60", (long long)width,
                        (long long)step);
 }
 

@@ -28,7 +28,7 @@ Flagged flagged_so_far(const Checker *cx)
     return (Flagged){ cx->call ? cx->call->flagged : 0, frame ? frame->breaks : 0, frame ? frame->continues : 0 };
 }
 
-// What cannot be expressed by structure sets a flag, which what follows asks. Ops stand behind `declared_at` already.
+// What cannot be expressed by structure sets a flag, which what follows asks. Ops come after `declared_at` already.
 void leave_by_flag(Checker *cx, Var **flag, const char *name, TileOp **declared_at, Span span)
 {
     if (!*flag) {
@@ -598,7 +598,7 @@ void check_statements(Checker *cx, const St *list)
     TileOp **const nowhere = NEW_ARRAY(cx->arena, TileOp *, 1), **live = NULL;
     Escape left = ESCAPE_NONE;
     for (const St *st = list; st && !cx->too_much; st = st->next) {
-        // What stands behind a return is still checked, but emitted nowhere.
+        // What comes after a return is still checked, but emitted nowhere.
         if (cx->escape && !live) {
             live = cx->out;
             left = cx->escape;

@@ -99,7 +99,7 @@ static void keep(Lister *l)
     all->items[all->count++] = values;
 }
 
-// Of this parameter and those behind it.
+// Of this parameter and those after it.
 static void list_from(Lister *l, const BuildParam *param)
 {
     Checker *const cx = l->cx;

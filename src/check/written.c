@@ -3,7 +3,7 @@
 //
 // The builders know more than the source says: that x - x is 0, that an index is below its extent. Code is discarded before
 // it is typed, and literals adapt their type, by constants; neither may hang on what algebra finds. So where a builder
-// folds to a constant what is no operation on constants, the operation is kept as it stands. It folds behind the check, and
+// folds to a constant what is no operation on constants, the operation is kept as it stands. It folds after the check, and
 // at once (expr_folded) where a number is asked for and nothing is discarded by it.
 #include "check/context.h"
 

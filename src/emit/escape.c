@@ -6,7 +6,7 @@
 
 static bool is_plain(char c) { return c >= 32 && c <= 126; }
 
-// Three octal digits always, so that a digit behind them is none of theirs. `?` may begin a trigraph.
+// Three octal digits always, so that a digit after them is none of theirs. `?` may begin a trigraph.
 void escape_string(Text *out, const char *bytes, size_t n)
 {
     text_add(out, "\"", 1);

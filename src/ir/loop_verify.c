@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// loop_verify.c - invariants of Loop IR, checked in front of emission unless NDEBUG is defined.
+// loop_verify.c - invariants of Loop IR, checked before emission unless NDEBUG is defined.
 #include "base/table.h"
 #include "ir/names.h"
 

@@ -325,7 +325,7 @@ void tile_uses(TileOp *op, TileUseVisit *visit, void *context); // also loads in
 typedef void TileExprVisit(Expr **slot, void *context);
 void tile_each_expr(TileOp *op, TileExprVisit *visit,
                     void *context); // every expression of the op itself: values, bounds,
-                                    // subscripts, regions; not those of views behind them
+                                    // subscripts, regions; not those of views after them
 void buffer_each_expr(Buffer *b, TileExprVisit *visit,
                       void *context);                      // a view's shape and base region, down to the root
 TileOp **tile_bodies(TileOp *op, int index);               // the index-th nested block's head, or NULL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tile_verify.c - every invariant that tile.h states, checked after each pass unless NDEBUG is defined.
 //
-// Scopes are a stack of what is visible; an index into it is remembered at every block, and cut back behind it. The
+// Scopes are a stack of what is visible; an index into it is remembered at every block, and cut back after it. The
 // first violation is described with the op at hand; everything after it is left unread.
 #include "base/table.h"
 #include "ir/names.h"

@@ -104,7 +104,7 @@ static const char *check_warps(const LinearMap *digits, const Sides *sides)
     for (int i = 0; i < sides->from_padding.n; i++) {
         const MapMode *const mode = &sides->from_padding.mode[i];
         if (!is_beyond_warp(mode->in)) continue;
-        const MapMode *const same = map_digit(&sides->to_padding, MAP_IN, mode->in, mode->in_stride);
+        const MapMode *const same = map_mode_at(&sides->to_padding, MAP_IN, mode->in, mode->in_stride);
         if (!same || same->extent != mode->extent) return "some warps hold nothing";
     }
     return NULL;
@@ -220,7 +220,7 @@ static void fill_empty_lanes(Places *p, const Sides *sides)
     int source[LANE_BITS];
     bool any = false;
     for (int bit = 0; bit < LANE_BITS; bit++) {
-        const bool fills = p->lane[bit] == FIRST && !map_digit(&sides->to_padding, MAP_IN, IN_LANE, 1 << bit);
+        const bool fills = p->lane[bit] == FIRST && !map_mode_at(&sides->to_padding, MAP_IN, IN_LANE, 1 << bit);
         source[bit] = fills ? LANE_ZERO : bit;
         any |= fills;
         if (fills) p->lane[bit] = ANY;
@@ -339,8 +339,8 @@ static int registers_per_word(const LinearMap *before, const Places *p, int elem
 {
     int per_word = 1;
     while (per_word * element_bits < 32) {
-        const MapMode *const digit = map_digit(before, MAP_IN, IN_REGISTER, per_word);
-        const MapMode *const after = map_digit(&p->digits, MAP_IN, IN_REGISTER, per_word);
+        const MapMode *const digit = map_mode_at(before, MAP_IN, IN_REGISTER, per_word);
+        const MapMode *const after = map_mode_at(&p->digits, MAP_IN, IN_REGISTER, per_word);
         if (!digit || digit->out != IN_REGISTER || digit->out_stride != per_word || digit->extent % 2 != 0 ||
             after->out != IN_REGISTER || after->out_stride != per_word)
             return per_word;

@@ -52,7 +52,7 @@ static bool find_vectors(const Side *side, int piece, LinearMap *pieces)
 
 static bool is_at(const LinearMap *map, int in, int in_stride, int out, int out_stride)
 {
-    const MapMode *const mode = map_digit(map, MAP_IN, in, in_stride);
+    const MapMode *const mode = map_mode_at(map, MAP_IN, in, in_stride);
     return mode && mode->extent == 2 && mode->out == out && mode->out_stride == out_stride;
 }
 

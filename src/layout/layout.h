@@ -73,7 +73,7 @@ int layout_registers(const Layout *layout);
 int layout_coverage(const Layout *layout, int dim); // coordinates reached: at least the extent
 void layout_at(const Layout *layout, int reg, int lane, int warp, int group, int *coordinates);
 bool layout_equal(const Layout *a, const Layout *b);
-bool layout_covers(const Layout *layout); // every element has a home (by enumeration)
+bool layout_covers(const Layout *layout); // every element has a register (by enumeration)
 void layout_print(Text *out, const Layout *layout);
 
 // ---- the layouts of tensor-core instructions
@@ -89,7 +89,7 @@ Layout layout_accumulator(int rows, int columns, Partition partition, Division d
 Layout layout_left_bytes(int rows, int columns, Partition partition);
 // Whether a tile lies so, its rows or its columns divided by the groups; sets which.
 bool layout_is_accumulator(const Layout *layout, Partition partition, Division *division);
-// The same as layout_accumulator, of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.
+// The same as layout_accumulator, of byte products by mma whose left (odd_rows) or right (odd_columns) operand is transposed by ldmatrix in pairs.
 Layout layout_accumulator_bytes(int rows, int columns, Partition partition, Division division, bool odd_rows,
                                 bool odd_columns);
 

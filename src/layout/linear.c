@@ -115,7 +115,7 @@ static bool leaves_lower_digits(const MapMode *written, const LinearMap *reader)
     return true;
 }
 
-const MapMode *map_digit(const LinearMap *map, MapSide side, int number, int stride)
+const MapMode *map_mode_at(const LinearMap *map, MapSide side, int number, int stride)
 {
     for (int i = 0; i < map->n; i++)
         if (number_of(&map->mode[i], side) == number && stride_of(&map->mode[i], side) == stride) return &map->mode[i];

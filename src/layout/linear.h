@@ -58,7 +58,7 @@ const char *layout_invert(const LinearMap *map, LinearMap *result);
 
 // ---- asking
 bool map_is_identity(const LinearMap *map); // of as many numbers; replicated digits do not matter
-// The digit at a place of one side, or NULL; it may be longer or shorter than the reader wants.
-const MapMode *map_digit(const LinearMap *map, MapSide side, int number, int stride);
+// The mode at a place of one side, or NULL; it may be longer or shorter than the reader wants.
+const MapMode *map_mode_at(const LinearMap *map, MapSide side, int number, int stride);
 
 #endif

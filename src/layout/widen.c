@@ -20,7 +20,7 @@ static const char *layout_of_map(const LinearMap *map, const Layout *like, Layou
     *layout = layout_new(like->rank, like->extent);
     for (int input = 0; input < IN_COUNT; input++)
         for (int stride = 1; stride > 0;) {
-            const MapMode *const mode = map_digit(map, MAP_IN, input, stride);
+            const MapMode *const mode = map_mode_at(map, MAP_IN, input, stride);
             if (mode && layout->n == LAYOUT_MAX_MODES) return "a layout of too many modes";
             if (mode) add_mode(layout, mode);
             stride = mode ? stride * mode->extent : 0;
@@ -47,7 +47,7 @@ static const char *take_from_lanes(LinearMap *map, int last, int elements)
 {
     int from = elements;
     for (int stride = 1; stride < elements; stride *= 2) {
-        const MapMode *const digit = map_digit(map, MAP_OUT, last, stride);
+        const MapMode *const digit = map_mode_at(map, MAP_OUT, last, stride);
         if (!digit || digit->extent != 2) return "a row's elements are not counted in twos";
         if (digit->in == IN_REGISTER) continue;
         if (digit->in != IN_LANE) return "other warps hold what a lane would get";

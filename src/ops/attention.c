@@ -32,7 +32,7 @@ typedef struct PackedNames {
     const char *q, *k, *v, *q_offsets, *k_offsets, *max_queries;
 } PackedNames;
 
-// Heads of f32 whose rows threads copy in uneven shares: registers hold tiles of half as many queries.
+// Heads of f32 whose rows threads copy in unequal shares: registers hold tiles of half as many queries.
 static bool is_ragged_f32(const Call *call)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");

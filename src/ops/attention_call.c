@@ -112,8 +112,8 @@ int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, Share
 typedef struct TileCost {
     int rows;
     bool is_two;
-    double step, pair;       // of 128 keys: of an instance alone, of two at a time
-    double instance, uneven; // beside its steps; what masks of causal tiles take
+    double step, pair;          // of 128 keys: of an instance alone, of two at a time
+    double instance, imbalance; // beside its steps; what masks of causal tiles take
 } TileCost;
 
 static const struct {
@@ -135,7 +135,7 @@ static const struct {
 static double even_time(const TileCost *c, double instances, double each, int64_t processors)
 {
     const double step = c->is_two ? c->pair / 2 : c->step, beside = c->instance / (c->is_two ? 2 : 1);
-    return (each * step + beside + c->uneven) * instances / (double)processors * forward_costs.balance;
+    return (each * step + beside + c->imbalance) * instances / (double)processors * forward_costs.balance;
 }
 
 static double rounds_time(const TileCost *c, int64_t instances, double each, int64_t processors)
@@ -157,7 +157,7 @@ static double forward_time(const ForwardShape *s, const TileCost *c, int64_t spl
     const double share = ceil(longest / (double)splits);
     double time = rounds_time(c, instances, share, processors);
     if (s->is_causal)
-        time = fmax(share * c->step + c->instance + c->uneven,
+        time = fmax(share * c->step + c->instance + c->imbalance,
                     even_time(c, (double)instances, mean / (double)splits, processors));
     if (splits == 1) return time;
     const double bytes = 8.0 * (double)(s->batch * s->heads * s->queries * s->value_size * splits);

@@ -23,7 +23,7 @@ static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile;
 // Instances over the fp8 cache that make a cluster and share what they dequantise: of a step's query rows.
 static int tile_pair(int64_t rows) { return rows > TILE_ROWS ? 2 : 1; }
 
-// How a step's query rows are cut over the fp8 cache, as bindings: a text and the number behind it. On the CPU one tile takes
+// How a step's query rows are cut over the fp8 cache, as bindings: a text and the number after it. On the CPU one tile takes
 // as many rows as it can, because each dequantises for itself; of a GPU's tiles the kernels know the size.
 static const char *fp8_cut(const kiln_ops *ops, int64_t rows, int *number)
 {

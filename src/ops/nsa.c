@@ -143,7 +143,7 @@ static kiln_status check_forced(const Call *call, int64_t initial, int64_t *loca
     return status;
 }
 
-// What the operators take behind their tensors.
+// What the operators take after their tensors.
 static void add_sequences(Call *call, const Shape *s)
 {
     call_add(call, KILN_INT(s->sequences));

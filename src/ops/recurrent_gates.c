@@ -2,7 +2,7 @@
 // recurrent_gates.c - what a gated delta net's layer makes its gates from, over kernels/linear/gates.tile.
 #include "ops/recurrent_call.h"
 
-// A gate for each channel of a key: the heads of a row lie one behind the other, and rows do not lie apart.
+// A gate for each channel of a key: the heads of a row lie one after the other, and rows do not lie apart.
 static bool is_of_channels(const kiln_tensor *a) { return a && a->rank == 3; }
 
 // Tensor i without its last dimension, which is counted with the one before it, as kernels have it.

@@ -27,7 +27,7 @@ static kiln_status check_rotary_size(const Call *call, const Rotary *r, int64_t 
     if (r->offset < 0 || r->offset > D - r->size)
         return call_fail(call, KILN_BAD_ARGUMENT,
                          "'offset' of the rotary embedding is %" PRId64 ", expected 0 to %" PRId64 ": D is %" PRId64
-                         ", and %" PRId64 " elements are turned",
+                         ", and %" PRId64 " elements are rotated",
                          r->offset, D - r->size, D, r->size);
     return KILN_OK;
 }

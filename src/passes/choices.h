@@ -12,7 +12,7 @@ typedef struct Choices {
     const TileOp *forall;
     const TileOp *lets[LETS_MAX]; // of the body, above the statement
     int n_lets;
-    TileOp **link; // of the statement; declarations go in front of it
+    TileOp **link; // of the statement; declarations go before it
 } Choices;
 
 // ---- hoist_choices.c
@@ -21,7 +21,7 @@ Expr *with_lets_opened(const Choices *c, Expr *x); // the values of the body's v
 bool load_is_inside(const Choices *c, const Expr *load); // of a tile, whatever the iteration
 
 // ---- choose_branches.c
-// Of the branch at *link; *before: the statement in front of it, NULL if it is the first. Returns where it begins as a choice.
+// Of the branch at *link; *before: the statement before it, NULL if it is the first. Returns where it begins as a choice.
 TileOp **choose_by_select(Choices *c, TileOp *forall, TileOp **link, TileOp **before);
 
 #endif

@@ -230,7 +230,7 @@ static bool differs_by_element(const Choices *c, Expr *cond)
     return !open || expr_any(open, see_varying, (void *)c);
 }
 
-// Of the branch at *link; *before: the statement in front of it, NULL if it is the first. Returns where it begins as a choice.
+// Of the branch at *link; *before: the statement before it, NULL if it is the first. Returns where it begins as a choice.
 TileOp **choose_by_select(Choices *c, TileOp *forall, TileOp **link, TileOp **before)
 {
     TileOp *const op = *link;

@@ -59,7 +59,7 @@ static bool can_part(const TileOp *op)
     return true;
 }
 
-// The forall's body up to `last` stays; the rest goes into a copy behind it.
+// The forall's body up to `last` stays; the rest goes into a copy after it.
 static void part(TileKernel *kernel, TileOp *forall, TileOp *last)
 {
     TileOp *const rest = NEW(kernel->arena, TileOp, .kind = T_FORALL);

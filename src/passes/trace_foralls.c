@@ -19,7 +19,7 @@ typedef struct Trace {
     Expr ***first;                    // the subscripts of the access met first
     Expr *guard;                      // conditions inside the expression at hand; NULL: none
     bool is_impure;                   // the guard has an effect: nothing is traced under it
-    TileOp **link;                    // where calls go: in front of the op at hand
+    TileOp **link;                    // where calls go: before the op at hand
 } Trace;
 
 // ---- which buffers
@@ -224,7 +224,7 @@ static TileOp *call_of(Trace *t, const char *name, Span span)
     return NEW(t->arena, TileOp, .kind = T_EXTERN, .span = span, .external = { name, NULL, 0 });
 }
 
-// Returns the link behind what became of it.
+// Returns the link after what became of it.
 static TileOp **trace_forall(TileKernel *k, TileOp **link)
 {
     TileOp *const op = *link;

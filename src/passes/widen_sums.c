@@ -3,7 +3,7 @@
 //
 // A sum or product over indices is rounded once (docs/language.md, 6). Loops do so with one wide accumulator if what is
 // reduced runs innermost; two targets that keep different indices want different orders. The first has its way, the
-// others are reduced into a tile of the wide type, which is added to the target behind the forall.
+// others are reduced into a tile of the wide type, which is added to the target after the forall.
 //
 // before: simplified    after: the narrow floating targets of a forall keep the same indices
 // never:  bodies of reductions alone where they are a forall each (lower/cpu/forall.c), targets in tensors or views,
@@ -85,7 +85,7 @@ static Buffer *note_reached(Sums *s, TileOp *sum)
     return reached;
 }
 
-// target[all] op= wide[all], behind the forall; of those reached.
+// target[all] op= wide[all], after the forall; of those reached.
 static void add_up(Sums *s, const TileOp *sum, Buffer *target, Buffer *reached)
 {
     Arena *const a = s->kernel->arena;

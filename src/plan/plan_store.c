@@ -147,7 +147,7 @@ static void map_fields(Stream *s, const LaunchPlan *plan, PlanMap *m)
     s->failed |= m->n_walked > 0 && (m->n_walked != m->rank - 2 || !m->has_steps);
 }
 
-// What comes behind the arguments: bit 0 the fault record, bit 1 the trace.
+// What comes after the arguments: bit 0 the fault record, bit 1 the trace.
 static void ends_field(Stream *s, LaunchPlan *p)
 {
     int ends = p->traps | p->traces << 1;

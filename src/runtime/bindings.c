@@ -30,7 +30,7 @@ static bool word_is(Word word, const char *text)
     return (int)strlen(text) == word.n && memcmp(word.at, text, (size_t)word.n) == 0;
 }
 
-// As the language writes them: decimal, or hexadecimal behind 0x; there are no octal numbers.
+// As the language writes them: decimal, or hexadecimal after 0x; there are no octal numbers.
 static bool is_integer(const char *text, int *base)
 {
     const char *digits = text + (*text == '-' || *text == '+');

@@ -14,7 +14,7 @@
 
 static bool is_for_cuda(const char *form) { return strncmp(form, "sm_", 3) == 0; }
 
-// Cubins run on the GPUs of their generation, from the one they were made for on; with an 'a' behind it on that one alone.
+// Cubins run on the GPUs of their generation, from the one they were made for on; with an 'a' after it on that one alone.
 static bool runs_on_gpu(const char *form, int arch)
 {
     char *end;

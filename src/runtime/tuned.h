@@ -17,7 +17,7 @@ typedef struct TunedRow {
 } TunedRow;
 
 const char *tuned_target(const Target *target); // "cpu" or "sm_90"; static
-// Puts a row in the place of one of the same kernel, target, given and launch values, or behind the last. The file is
+// Puts a row in the place of one of the same kernel, target, given and launch values, or after the last. The file is
 // replaced as a whole.
 kiln_status tuned_write(const char *path, const TunedRow *row);
 // Adds tuned values to a request's bindings where these do not name them: of the rows of its kernel and target whose given

@@ -246,7 +246,7 @@ const ForeignWord foreign_words[] = {
     { "static_range", STATEMENT, "unroll for (int k = 0; k < 4; k++) { }", NULL },
     { "constexpr", TYPE, NULL, "const int K = 64; is known when built, as build parameters in <...> are" },
     { "num_warps", GRID, "grid (m : n) warps(4);", NULL }, { "num_stages", STATEMENT, STEPS, NULL },
-    { "elif", WORD, NULL, "use else if" }, { "with", TYPE, NULL, "a block is { } behind forall, pipeline or for" },
+    { "elif", WORD, NULL, "use else if" }, { "with", TYPE, NULL, "a block is { } after forall, pipeline or for" },
     { "lambda", DECLARATION, FN, NULL }, { "class", DECLARATION, KERNEL, NULL },
 };
 // clang-format on

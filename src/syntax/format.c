@@ -46,7 +46,7 @@ typedef struct Formatter {
     Lines lines;
     Text code;    // of the current line
     int column;   // its width
-    Text comment; // behind it
+    Text comment; // after it
     int comment_column;
     bool behind_comment; // the code of the line ends with a comment
     bool blank_before;   // the current line
@@ -259,7 +259,7 @@ static void add_comment(const Source *source, const Comment *comment, Text *out)
 
 // ---- where a line starts
 
-// Where the author put it, if that is right of the statement's start; else behind the innermost open bracket.
+// Where the author put it, if that is right of the statement's start; else after the innermost open bracket.
 static int continuation_indent(const Formatter *f, int offset)
 {
     const int written = column_of(f->source, offset) - f->written_indent;
@@ -292,7 +292,7 @@ static void resolve_bracket(Formatter *f, int column)
     if (top->column < 0) top->column = column;
 }
 
-// All comments before the token. Returns whether the last one ends its line; `newlines`: those behind it.
+// All comments before the token. Returns whether the last one ends its line; `newlines`: those after it.
 static bool write_comments(Formatter *f, const Token *token, int *newlines)
 {
     bool broken = false;
@@ -336,7 +336,7 @@ static bool is_sign(TokenKind kind)
 
 static bool may_be_tight(TokenKind kind) { return kind == TOK_STAR || kind == TOK_SLASH || kind == TOK_PERCENT; }
 
-// What the last tokens were, as far as the space behind them depends on more than their kinds.
+// What the last tokens were, as far as the space after them depends on more than their kinds.
 typedef struct Tightness {
     bool after_sign;  // before stands a sign of the operand to come
     bool after_tight; // or an operator written without spaces
@@ -385,10 +385,10 @@ static void open_bracket(Formatter *f, TokenKind open)
     VEC_PUSH(f->arena, &f->brackets, bracket);
 }
 
-// A '{' behind '=', ',' or '(' is a set of values, any other a block.
+// A '{' after '=', ',' or '(' is a set of values, any other a block.
 static bool opens_set(TokenKind before) { return before == TOK_ASSIGN || before == TOK_COMMA || before == TOK_LPAREN; }
 
-// From behind the '{': whether the block holds at most one simple statement and no line break.
+// From after the '{': whether the block holds at most one simple statement and no line break.
 static bool is_one_line(const Formatter *f)
 {
     Lexer lexer = f->lexer;
@@ -491,7 +491,7 @@ static void follow_brackets(Formatter *f, const Token *token, bool is_angle)
     }
 }
 
-// Places the token: on a line of its own, or behind the last one.
+// Places the token: on a line of its own, or after the last one.
 static void place_token(Formatter *f, const Token *token, const Tightness *tight, bool is_tight, bool is_angle)
 {
     int newlines = 0;

@@ -251,7 +251,7 @@ typedef struct Escape {
 static const Escape escapes[] = { { 'n', '\n' }, { 't', '\t' },  { 'r', '\r' },
                                   { '"', '"' },  { '\'', '\'' }, { '\\', '\\' } };
 
-// The byte that the escape at lexer->at (behind the backslash) stands for.
+// The byte that the escape at lexer->at (after the backslash) stands for.
 static char lex_escape(Lexer *lexer)
 {
     const int c = byte_at(lexer, lexer->at);

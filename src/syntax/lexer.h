@@ -116,15 +116,15 @@ typedef struct Lexer {
     Arena *arena;
     Diags *diags;
     const Source *source;
-    int first, at; // the first byte behind a byte order mark; the next byte
+    int first, at; // the first byte after a byte order mark; the next byte
 } Lexer;
 
 void lexer_open(Lexer *lexer, Arena *arena, Diags *diags, const Source *source); // skips a byte order mark
 Token lexer_next(Lexer *lexer);
 
-// Whether a `<` behind a name, over which `lexer` has just stepped, opens build arguments rather than compares.
+// Whether a `<` after a name, over which `lexer` has just stepped, opens build arguments rather than compares.
 // It does if from here to a `>` that is directly followed by `(` there are only names, numbers, types, commas and
-// the operators + - * / %, with anything inside parentheses and further <...> behind names. So `a < b` compares,
+// the operators + - * / %, with anything inside parentheses and further <...> after names. So `a < b` compares,
 // `f<a, b>(c)` calls, and `f<(a > b)>(c)` needs its parentheses.
 bool lexer_opens_build_list(Lexer lexer);
 

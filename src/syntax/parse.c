@@ -13,7 +13,7 @@ Span parse_span(const Parser *parser, int begin)
 
 Span parse_here(const Parser *parser)
 {
-    // The end of the file is shown behind the last token, where what is missing would stand.
+    // The end of the file is shown after the last token, where what is missing would stand.
     if (parser->token.kind == TOK_END) return (Span){ parser->source, parser->previous_end, parser->previous_end };
     return (Span){ parser->source, parser->token.begin, parser->token.end };
 }
@@ -170,7 +170,7 @@ void parse_skip_block(Parser *parser)
     } while (depth > 0);
 }
 
-// Skips to behind the ')' that brings the open parentheses back to `outer`. A body's '{', a '}', and a ';' that is
+// Skips to after the ')' that brings the open parentheses back to `outer`. A body's '{', a '}', and a ';' that is
 // outside or ends its line show that there is none.
 static bool skip_to_close(Parser *parser, int outer)
 {

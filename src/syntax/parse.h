@@ -15,7 +15,7 @@ typedef struct Parser {
     Arena *arena;
     Diags *diags;
     const Source *source;
-    Lexer lexer;        // stands behind `token`
+    Lexer lexer;        // comes after `token`
     Token token;        // the one to look at
     int previous_end;   // of the token before it
     int parens;         // open ( and [ before `token`
@@ -52,18 +52,18 @@ void parse_leave(Parser *parser);
 // Behind the ')' that closes what was opened at `outer` open parentheses. True if a body may follow.
 bool parse_close(Parser *parser, int outer, const char *where);
 void parse_skip_statement(Parser *parser);
-void parse_skip_block(Parser *parser);           // stands on '{'; to behind its '}'
+void parse_skip_block(Parser *parser);           // stands on '{'; to after its '}'
 bool parse_at_declaration(const Parser *parser); // a line starts, without indentation, as one
 
 // ---- the grammar
 Ex *parse_expression(Parser *parser);
 Ex *parse_build_value(Parser *parser);                // between < and >
-Ex *parse_arguments(Parser *parser, TokenKind close); // behind the opening bracket, to behind the other
+Ex *parse_arguments(Parser *parser, TokenKind close); // after the opening bracket, to after the other
 TypeRef parse_type(Parser *parser, const char *what);
-void parse_no_pointer(Parser *parser); // behind a type: complains of '*' and '&'
+void parse_no_pointer(Parser *parser); // after a type: complains of '*' and '&'
 Ex *parse_extents(Parser *parser);     // {'[' expression ']'}
 St *parse_statement(Parser *parser);
-St *parse_body(Parser *parser, const char *owner); // a block's statements, behind its '}'
+St *parse_body(Parser *parser, const char *owner); // a block's statements, after its '}'
 St *parse_constant(Parser *parser);                // a declaration that starts with const
 
 #endif

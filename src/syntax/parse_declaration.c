@@ -32,7 +32,7 @@ static void parse_range(Parser *parser, BuildParam *param)
     const Ex *const set = parse_build_value(parser);
     parser->in_check = outer;
     if (set->kind == EX_SET) param->value = param->range = set->set.items;
-    else if (!parser->panicking) parse_error(parser, set->span, "a list of values stands alone behind '='");
+    else if (!parser->panicking) parse_error(parser, set->span, "a list of values stands alone after '='");
 }
 
 // build-param: build-kind name [ '=' ( build-value | '{' list(build-value) '}' ) ]
@@ -119,7 +119,7 @@ static void parse_params(Parser *parser, Decl *decl)
     parse_expect(parser, TOK_RPAREN, "or ',' after a parameter");
 }
 
-// ---- declarations. Each starts behind its first word.
+// ---- declarations. Each starts after its first word.
 
 // A '{' here opens a set of values, not a body.
 static bool behind_assign(const Parser *parser)
@@ -280,7 +280,7 @@ static const DeclInfo decl_infos[] = {
 
 const char *parse_declaration_word(int i) { return i < COUNT(decl_infos) ? decl_infos[i].word : NULL; }
 
-// What is no declaration, up to the next line that starts with one, or behind the next block.
+// What is no declaration, up to the next line that starts with one, or after the next block.
 static void skip_declaration(Parser *parser)
 {
     while (parser->token.kind != TOK_END && !parse_at_declaration(parser)) {

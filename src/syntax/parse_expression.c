@@ -73,7 +73,7 @@ static Ex *parse_name_or_call(Parser *parser)
     return new_ex(parser, begin, call);
 }
 
-// The type of a cast: one of the language, or one of another's in front of an operand. NULL: this is no cast.
+// The type of a cast: one of the language, or one of another's before an operand. NULL: this is no cast.
 static const char *cast_type(const Parser *parser)
 {
     if (parse_ahead(parser, 1).kind != TOK_RPAREN) return NULL;
@@ -156,7 +156,7 @@ static Ex *parse_primary(Parser *parser)
     case TOK_LBRACE: return parse_set(parser);
     case TOK_PLUSPLUS:
     case TOK_MINUSMINUS:
-        parse_error(parser, parse_here(parser), "'%s' is a statement and stands behind its variable: x%s;",
+        parse_error(parser, parse_here(parser), "'%s' is a statement and comes after its variable: x%s;",
                     token_spelling(token.kind), token_spelling(token.kind));
         return hole(parser);
     case TOK_AMP:
@@ -323,7 +323,7 @@ Ex *parse_expression(Parser *parser)
 
 // ---- types and extents
 
-// What other languages call their types, and what stands there in front of one.
+// What other languages call their types, and what stands there before one.
 static void complain_type(Parser *parser, const ForeignWord *foreign)
 {
     if (foreign->ours) parse_error(parser, parse_here(parser), "'%s' is called %s here", foreign->word, foreign->ours);

@@ -107,7 +107,7 @@ static kiln_status make_command(Command *command, const char *machine, const cha
 }
 
 // Which compiler this is, without asking it: every word that names a program stands with its size and time, so that
-// an upgraded compiler, also one behind ccache, makes new entries.
+// an upgraded compiler, also one after ccache, makes new entries.
 static void hash_programs(Hash *hash, const Command *command)
 {
     for (int i = 0; i < command->n; i++) {

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// One row for each form that CPU code comes in, better ones behind; a form is this row, its branches in the prelude
+// One row for each form that CPU code comes in, better ones after; a form is this row, its branches in the prelude
 // (lower/cpu/prelude) and their macros (lower/cpu/prelude.c). `flags` admit the instructions of the form and no others;
 // `native` is for code that stays on this machine.
 #define NO_TILES " -mno-amx-tile -mno-amx-bf16 -mno-amx-int8" // the processor may have what the system does not grant

@@ -26,7 +26,7 @@ bool process_find(const char *program, char path[PATH_BYTES]);
 
 // ---- files (files.c)
 
-// A whole file in memory_alloc'ed bytes with a NUL behind them; NULL: errno says why.
+// A whole file in memory_alloc'ed bytes with a NUL after them; NULL: errno says why.
 char *file_read(const char *path, size_t *n);
 char *file_read_open(int fd, size_t *n);                        // the same of a file that is open, and stays so
 bool file_write(const char *path, const void *bytes, size_t n); // false: errno says why; no file is left

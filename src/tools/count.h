@@ -66,7 +66,7 @@ typedef struct Box {
 typedef struct Boxes {
     int rank;
     VEC(Box) list;
-    int last;       // the box that was met last: the next is often in it, or behind it
+    int last;       // the box that was met last: the next is often in it, or after it
     int64_t effort; // boxes looked at
     bool scattered; // too many boxes: not counted
 } Boxes;

@@ -70,7 +70,7 @@ static void add_arguments(Text *out, const Emission *e, const LaunchPlan *plan)
     }
 }
 
-// A typed function around `call`, a format of the number of arguments; `before` and `behind` the parameters.
+// A typed function around `call`, a format of the number of arguments; `before` and `after` the parameters.
 static void add_function(Text *out, const Emission *e, const char *name, const LaunchPlan *plan, const char *before,
                          const char *behind, const char *call)
 {

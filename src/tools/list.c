@@ -43,7 +43,7 @@ static const char *squeezed(Arena *arena, const char *text, size_t n)
     return text_cstr(&out);
 }
 
-// The '{' of the body: one behind '=' opens a list of values.
+// The '{' of the body: one after '=' opens a list of values.
 static const char *find_body(const char *text, const char *end)
 {
     char before = 0;
@@ -69,7 +69,7 @@ static size_t sentence_length(const char *text, size_t n)
     return n;
 }
 
-// The comment of whole lines that ends in front of `end`: its first sentence. "" if there is none.
+// The comment of whole lines that ends before `end`: its first sentence. "" if there is none.
 static const char *comment_before(Arena *arena, const char *text, const char *end)
 {
     const char *begin = end;
@@ -88,7 +88,7 @@ static const char *comment_before(Arena *arena, const char *text, const char *en
     return arena_copy_text(arena, plain, sentence_length(plain, strlen(plain)));
 }
 
-// What the file's first comment says behind "NAME.tile - ".
+// What the file's first comment says after "NAME.tile - ".
 static const char *about_file(Arena *arena, const Source *source)
 {
     const char *at = source->text;
@@ -152,7 +152,7 @@ static void add_file(List *list, const char *path)
 
 // ---- printing
 
-// What stands behind <...>: from the parenthesis that the last one closes.
+// What comes after <...>: from the parenthesis that the last one closes.
 static const char *parameters_of(const char *signature)
 {
     const char *at = signature + strlen(signature);

@@ -437,7 +437,7 @@ static void test_file(Arena *arena, TestOptions *options, Reached *reached, cons
         if (options->cases.device->poisoned && !reopen_device(&file, &options->cases)) {
             reached->next = i + 1;
             go_on_in_a_new_process(options, reached);
-            report(options, tally, path, "(the cases behind a fault)", "failed", kiln_error_message(), 0);
+            report(options, tally, path, "(the cases after a fault)", "failed", kiln_error_message(), 0);
             break;
         }
     }

@@ -342,7 +342,7 @@ static void dlpack_objects_agree(void **state)
     assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
     places[1].same = data;
     assert_int_equal(kiln_dlpack_agree(&all, objects), 1);
-    b.data = data + 4; // no multiple of 16 any more
+    b.data = data + 4; // not a multiple of 16 any more
     assert_int_equal(kiln_dlpack_agree(&all, objects), 0);
     b.data = data;
     objects[2] = NULL;

@@ -201,7 +201,7 @@ static bool has_turn(const Options *options, long number, int f)
     return !options->turns || wanted <= 2 || (place + wanted - 2 * number % wanted) % wanted < 2;
 }
 
-// What is behind the words of $CC is the compiler's own command line; the last level of optimisation counts.
+// What is after the words of $CC is the compiler's own command line; the last level of optimisation counts.
 static void choose_compiler(const Options *options, int f)
 {
     char path[PATH_BYTES];

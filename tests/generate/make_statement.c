@@ -13,7 +13,7 @@ Slice whole_of(Memory *memory)
     return slice;
 }
 
-// A slice of a new tensor, as large as the tile; it may begin before the tensor and end behind it.
+// A slice of a new tensor, as large as the tile; it may begin before the tensor and end after it.
 Slice slice_of_new_tensor(Maker *maker, const Memory *tile, Filling filling)
 {
     int64_t dims[MAX_RANK];

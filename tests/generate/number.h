@@ -57,7 +57,7 @@ typedef enum Op {
     EITHER, // between operands
     NEG,
     INVERT,
-    NOT, // in front of one
+    NOT, // before one
     MIN,
     MAX,
     CLAMP,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // program.h - generated programs as trees, which the printer writes down and the evaluator runs.
 //
-// A kernel is made of sections: independent programs, one behind the other in the kernel's body, each with tensors,
+// A kernel is made of sections: independent programs, one after the other in the kernel's body, each with tensors,
 // tiles, functions and control flow of its own. All have the kernel's grid. Names end in the section's number.
 #ifndef TESTS_GENERATE_PROGRAM_H
 #define TESTS_GENERATE_PROGRAM_H
@@ -54,7 +54,7 @@ struct Memory {
     Cell *cells;                        // views have none
     uint64_t *given;                    // of tensors: what they start with
     bool strided;
-    int padding;   // elements behind each row of a strided tensor
+    int padding;   // elements after each row of a strided tensor
     int atomic_op; // an Op + 1: only atomics of this operation touch it
     bool own;      // the first extent is a multiple of the instances: each has a part of it
     ViewKind view;

@@ -8,7 +8,7 @@
 // do not know. Sums this long hide much: a tile of keys that one row leaves out moves it by 1/64. So beside the three-part
 // tolerance of FlashMLA for all elements, each TILE rows of a head must be right as a whole, to TILE_MOST of their size.
 //
-// Results, the workspace, and what lies before and behind every tensor, are NaN beforehand.
+// Results, the workspace, and what lies before and after every tensor, are NaN beforehand.
 #include "support.h"
 
 #include <sys/mman.h>

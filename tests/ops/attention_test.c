@@ -430,7 +430,7 @@ static void check_decode(Sizes s, bool masked, int64_t splits, const int *length
     for (int64_t i = 0; mask && i < count(mask); i++) // request 0 sees nothing
         set(mask, i, i < (int64_t)s.keys * s.key_heads ? 0 : (double)integer(0, 1));
     if (mask) array_send(mask);
-    for (int b = 0; length && b < s.batch; b++) { // NaN behind the end
+    for (int b = 0; length && b < s.batch; b++) { // NaN after the end
         set(length, b, lengths[b]);
         for (int64_t j = lengths[b] > 0 ? lengths[b] : 0; j < s.keys; j++) {
             for (int d = 0; d < s.key_heads * s.size; d++)

@@ -25,7 +25,7 @@ typedef struct Batch {
     kiln_tensor moved_table;
 } Batch;
 
-// Caches of NaN, then every token of every request appended; entries behind a request's pages are no pages.
+// Caches of NaN, then every token of every request appended; entries after a request's pages are no pages.
 static Batch make(void)
 {
     seed(11);

@@ -61,7 +61,7 @@ Pool make_fp8_pool(bool round_scales)
 
 enum { SHORT = KILN_MLA_SHORT_KEY, CODES = SHORT - 64, TOKEN = CODES + 128, SCALES = CODES / 64 };
 
-// Tokens, each with its scales behind it.
+// Tokens, each with its scales after it.
 Pool make_short_pool(void)
 {
     Pool pool = { .tokens = ARRAY(KILN_U8, KINDS, KILN_MLA_FP8_SHORT_BYTES),

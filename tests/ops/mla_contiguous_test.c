@@ -11,7 +11,7 @@ typedef struct Tensors {
     Array *q, *q_rotary, *cache, *rotary_cache, *lengths, *out, *lse;
 } Tensors;
 
-// NaN behind each length.
+// NaN after each length.
 static Tensors make(kiln_type type)
 {
     static const int lengths[B] = { 150, 0, 67, 200 };

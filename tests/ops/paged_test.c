@@ -28,7 +28,7 @@ static Array *numbers_of(const int *x, int n)
     return a;
 }
 
-// Slots behind a request's keys are NaN; entries of the table behind its pages are no pages.
+// Slots after a request's keys are NaN; entries of the table after its pages are no pages.
 static Tensors make(const Batch *b)
 {
     int offsets[REQUESTS_MAX + 1] = { 0 }, longest = 1;

@@ -193,7 +193,7 @@ for words in "test --check good.tile" "test --json good.tile" "test wrong.tile";
     grep -q "'kiln test --check'" out && { echo "FAIL: kiln $words recommends --check"; failed=$((failed + 1)); }
 done
 
-# Ctrl-C: what was done so far, and status 130. A reference that takes long stands behind cases that do not.
+# Ctrl-C: what was done so far, and status 130. A reference that takes long comes after cases that do not.
 { sed '$d' good.tile; cat <<'END'; } >long.tile
 check twice(N = {1, 2, 3}) { tolerance: exact; }
 kernel slow(out f32 Y[N]) { grid (n : N); Y[n] = 0; }
@@ -203,7 +203,7 @@ END
 expect 130 ' passed, 0 failed, 0 skipped' timeout --preserve-status -s INT 2 "$kiln" test long.tile
 grep -q '^interrupted; until then ' out || { echo 'FAIL: an interrupted test says nothing'; failed=$((failed + 1)); }
 expect 130 '"failed": 0, "skipped": 0, "interrupted": true}' timeout --preserve-status -s INT 1 "$kiln" test --json long.tile
-expect 130 'interrupted behind 0 shapes of nn' timeout --preserve-status -s INT 1 "$kiln" bench --sweep=nn --save=cut.json --beside='sleep 9'
+expect 130 'interrupted after 0 shapes of nn' timeout --preserve-status -s INT 1 "$kiln" bench --sweep=nn --save=cut.json --beside='sleep 9'
 expect 0 '"rows": ' cat cut.json
 expect 0 '], "interrupted": true}' cat cut.json
 expect 130 'interrupted after 0 of 1 rows' timeout --preserve-status -s INT 1 "$kiln" bench --seconds=1000 'backward bf16'

@@ -88,7 +88,7 @@ def check_layouts():
     again = "f32[16][8]: register 2 x d1+1 2 x d0+8; lane 4 x d1+2 8 x d0+1"
     check(run("layout", again).splitlines()[0] == again, "a layout in modes comes back as it was given")
     for text, why in {"": "which layout?", "f32[8][8]": "no layout", "f32[63][64] accumulator": "rows of 16", "u4[8][8] rows": "less than a byte",
-                      "bf16[64][63] swizzle 128": "no multiple of the swizzle", "f32[8][8] lumpy": "unknown words", "8 rows": "no extents",
+                      "bf16[64][63] swizzle 128": "not a multiple of the swizzle", "f32[8][8] lumpy": "unknown words", "8 rows": "no extents",
                       "foo[8][8] rows": "no element type", "f32[8][8] rows apart": "unknown words", "f32[8][8] rows 99999999999 bytes apart": "unknown words",
                       "bf16[64][64] swizzle 128, panels of 0 columns": "unknown words", "f32[99999999][9] rows": "extents are numbers", "f32[16][16]: lane 4 x d0+1": "without a thread"}.items():
         said = run("layout", *[text][:bool(text)], status=2)

@@ -58,7 +58,7 @@ counts 0 $((4*3*64*100)) kernels/elementwise/add.tile add T=f32 M=64 N=100 MB=64
 counts 0 $((4*(2*64*100 + 100))) kernels/elementwise/add.tile add T=f32 M=64 N=100 MB=1 NB=100
 # What it computes decides: no number, but the most there can be.
 counts "null, \"operations_not_counted\": \"it depends on values .*\"operations_at_most\": 60" $((4*31)) tests/tools/work.tile decided
-# Tokens in the pages that a table names, and a condition that is computed behind all that counts.
+# Tokens in the pages that a table names, and a condition that is computed after all that counts.
 counts $((2*6*(5 + 9))) $((4*(2*3 - 1 + 2 + 2*6 + 14*6 + 2))) tests/tools/work.tile paged
 
 # The same count, where shapes are bound; contents of tensors are not known there.

@@ -64,7 +64,7 @@ KILN_API kiln_status kiln_clean_logits(kiln_ops *ops, kiln_stream *stream, const
 
 /* The columns of the largest logits of each row's window, in ascending order of columns. Among equals the lowest columns are taken,
  * -0 equals +0, and NaN is the lowest; the same input gives the same columns. Where the window has fewer than topk columns they
- * are all there, and -1 behind them. */
+ * are all there, and -1 after them. */
 typedef struct kiln_topk_select_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *logits;       /* in   f32 [S][SKV] */
@@ -111,7 +111,7 @@ KILN_API kiln_status kiln_indexed_attention(kiln_ops *ops, kiln_stream *stream, 
  *
  * Further letters: B requests of any lengths, TQ new tokens of all of them, which are their last. Token t of request b is in slot
  * t % (page size) of page table[b][t / (page size)] of both caches, page * (page size) + t % (page size) counted through the cache.
- * Query i of S of a request of L tokens sees those up to i + L - S. Slots at and past a length, and table entries behind its last
+ * Query i of S of a request of L tokens sees those up to i + L - S. Slots at and past a length, and table entries after its last
  * page, are never read.
  *
  * Index keys are codes and a scale each: two tensors, or the parts of pages that hold the codes of all their tokens and then the

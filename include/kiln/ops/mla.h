@@ -26,7 +26,7 @@
  *     [pages][page size][656], keys of 576: a token is 512 e4m3 codes, 4 f32 scales, one for each 128 codes, and 64 bf16
  *         values as they are
  *     [pages][page size][584], keys of 512: a page begins with 576 bytes for each token, 448 e4m3 codes and 64 bf16 values;
- *         behind those of all tokens stand 8 bytes for each, of which 7 are scales, one for each 64 codes: a byte b is
+ *         after those of all tokens stand 8 bytes for each, of which 7 are scales, one for each 64 codes: a byte b is
  *         2^(b - 127), 255 is NaN. The tensor has strides: 584 from token to token, though no token's bytes stand together,
  *         and from page to page a multiple of 16 bytes (FlashMLA: of 576). It reaches over at most 16 GiB
  *

@@ -120,7 +120,7 @@ typedef struct kiln_paged_slots_args {
 
 KILN_API kiln_status kiln_paged_slots(kiln_ops *ops, kiln_stream *stream, const kiln_paged_slots_args *args);
 
-/* Writes keys and values to their slots, the keys turned by their positions' angles first, if asked for (queries:
+/* Writes keys and values to their slots, the keys rotated by their positions' angles first, if asked for (queries:
  * kiln_rotary_embedding). A slot below 0 or past the cache is not written; slots that are written must differ. The rest of the
  * caches is unchanged. */
 typedef struct kiln_paged_append_args {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* recurrent.h - layers with a state of fixed size for each head: gated delta net, linear attention, retention, Mamba-2,
- * and the short causal convolution in front of them. Sequences whole, packed or not, and token by token.
+ * and the short causal convolution before them. Sequences whole, packed or not, and token by token.
  *
  *     gated delta net     X = exp(g) X;  X = X + k^T beta (v - k X);  o = scale q X
  *     Kimi delta attention: the same with a gate for each channel of a key, diag(exp(g)) X
@@ -186,7 +186,7 @@ typedef struct kiln_linear_attention_step_args {
 KILN_API kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *args);
 
 /* ---- Mamba-2: d = softplus(dt + dt_bias), X = exp(a d) X + d x^T b, out = (X c + skip x) silu(z); a layer that normalises what it
- * gates has no z here, and kiln_gated_norm behind it, with gate_first
+ * gates has no z here, and kiln_gated_norm after it, with gate_first
  *
  * Letters: P elements of a head, G groups (H is a multiple of G: head h has b and c of group h / (H / G)), N elements of a
  * state's row, not the number of sequences, which is E: without offsets, B. Sequences are taken in chunks of 256 or 128 tokens. There P is 16, 32, 64

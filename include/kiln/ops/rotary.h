@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Which elements of a head are turned together, and by which angle. Pair i of size/2 at position p is turned by
+/* Which elements of a head are rotated together, and by which angle. Pair i of size/2 at position p is rotated by
  * p * base^(-2i / size), changed as the style says. */
 typedef enum kiln_rotary_style {
     KILN_ROTARY_HALVES = 1,          /* elements i and i + size/2; the angle divided by `scale` */
@@ -27,13 +27,13 @@ typedef enum kiln_rotary_style {
 
 typedef struct kiln_rotary {
     kiln_rotary_style style;
-    int64_t size;                    /* how many elements of a head are turned: even, 2 (NTK: 4) to D; 0: D; interleaved: D/2 */
+    int64_t size;                    /* how many elements of a head are rotated: even, 2 (NTK: 4) to D; 0: D; interleaved: D/2 */
     double  base;                    /* > 1; 0: 10000 */
     double  scale;                   /* > 0; 0: 1. Not with interleaved, Qwen NTK */
     double  low, high;               /* YaRN: 0: 1 and 32 turns; Llama 3: 0: factors 1 and 4. 0 < low < high. Others: 0 */
     double  extrapolation;           /* YaRN: 0 < x <= 1, the weight of angles that are not scaled; 0: 1. Others: 0 */
     double  magnitude;               /* > 0: what sine and cosine are multiplied by; 0: 1 */
-    int64_t offset;                  /* YaRN: the first element turned. Others: 0 */
+    int64_t offset;                  /* YaRN: the first element rotated. Others: 0 */
 } kiln_rotary;
 
 #ifdef __cplusplus

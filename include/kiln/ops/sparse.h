@@ -111,7 +111,7 @@ typedef struct kiln_vertical_slash_estimate_args {
     const kiln_tensor *q;            /* in   [B][S][H][D] */
     const kiln_tensor *k;            /* in   [B][S][HKV][D] */
     const kiln_tensor *vertical;     /* out  i32 [B][H][columns]: the columns with the largest sums of weights of the last 64
-                                      *      queries, the first 30 among them; ascending, -1 behind all there are */
+                                      *      queries, the first 30 among them; ascending, -1 after all there are */
     const kiln_tensor *slash;        /* out  i32 [B][H][diagonals]: likewise, the nearest 30 among them */
     const double *scale;             /* of the scores that the weights are made from, > 0; NULL: 1, as in the authors' program */
     void   *workspace;               /* kiln_vertical_slash_estimate_workspace_size bytes */

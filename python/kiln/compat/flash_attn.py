@@ -256,7 +256,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
                             window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0, rotary_interleaved: bool = True,
                             alibi_slopes: Optional[Tensor] = None, num_splits: int = 0, return_softmax_lse: bool = False) -> Any:
     """Decoding: q [B][S][H][D] against caches [B][SKV][HKV][D] of which cache_seqlens tokens count (i32 [B], a number, or None:
-    all); k and v [B][NEW][HKV][D], where given, are first turned and written after them. Not to be captured in a graph with k.
+    all); k and v [B][NEW][HKV][D], where given, are first rotated and written after them. Not to be captured in a graph with k.
     With cache_batch_idx i32 [B] request b has the cache of that number; with block_table i32 [B][PAGES] caches are
     [ALL PAGES][PAGE SIZE][HKV][D]. These, several causal queries, and windows take caches of bf16 or f16, and read
     contiguous ones as pages: of as many tokens as divide SKV and are at most 256.

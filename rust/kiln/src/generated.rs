@@ -3830,7 +3830,7 @@ pub struct VerticalSlashEstimateArgs<'a> {
     pub q: Option<&'a Tensor>,
     /// `` in [B][S][HKV][D] ``
     pub k: Option<&'a Tensor>,
-    /// `` out i32 [B][H][columns]: the columns with the largest sums of weights of the last 64 queries, the first 30 among them; ascending, -1 behind all there are ``
+    /// `` out i32 [B][H][columns]: the columns with the largest sums of weights of the last 64 queries, the first 30 among them; ascending, -1 after all there are ``
     pub vertical: Option<&'a Tensor>,
     /// `` out i32 [B][H][diagonals]: likewise, the nearest 30 among them ``
     pub slash: Option<&'a Tensor>,

@@ -4,7 +4,7 @@
 //
 // A subscript becomes a *group*: a linear form over the slice's axes that counts along one dimension, or along
 // several merged ones (a view may merge and split dimensions). Groups are carried from a view to its base, leaving a
-// check behind at every level that can cut, until a tensor or tile gives them strides.
+// check after at every level that can cut, until a tensor or tile gives them strides.
 #include "lower/cpu/cpu.h"
 
 #include <assert.h>
@@ -285,7 +285,7 @@ typedef struct Groups {
     int n, dim;
 } Groups; // of the base's dimensions up to `dim`
 
-// The region's indices in front of dimension `end`.
+// The region's indices before dimension `end`.
 static void add_indices(Cpu *cx, Groups *to, const Region *r, int end)
 {
     for (; to->dim < end; to->dim++) to->items[to->n++] = index_group(cx, r->subs[to->dim].start, to->dim);

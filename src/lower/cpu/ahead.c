@@ -102,7 +102,7 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
     const DType array = cpu_array_type(src->type);
     t->ahead_type = src->type;
     if (t->home == cx->out) t->ahead = cpu_declare_pointer(cx, array, "ahead", address);
-    else { // inside a branch or loop: readers may stand behind it
+    else { // inside a branch or loop: readers may come after it
         LoopList *const here = cpu_enter(cx, t->home);
         t->ahead = cpu_declare_pointer(cx, array, "ahead", cpu_literal(cx, "NULL"));
         cpu_enter(cx, here);

@@ -333,7 +333,7 @@ static void merge_axis(Cpu *cx, Place *p, int a)
     p->n_axes--;
 }
 
-// Axes that lie behind each other on both sides become one long row.
+// Axes that lie after each other on both sides become one long row.
 static void merge_axes(Rows *r)
 {
     if (r->dst.checks.count) return;

@@ -71,7 +71,7 @@ typedef struct Hoist {
 typedef struct Nest {
     struct Nest *outer;
     TileOp *op;
-    int n;                          // levels; level 0 is in front of the nest
+    int n;                          // levels; level 0 is before the nest
     int order[MAX_RANK + 8];        // order[l - 1]: the index at level l
     LoopList *before[MAX_RANK + 9]; // level l's statements, then its loop over level l + 1, then `after`
     LoopList *after[MAX_RANK + 9];
@@ -89,7 +89,7 @@ typedef struct Nest {
     TileKind in_the_way; // of a statement in it that says it may not
     Expr *guard;         // the innermost loop does something only if this holds; NULL: always
     int conditional;     // inside a branch that may not be taken
-    bool may_be_empty;   // no iteration at all, so that nothing of one may fault in front of it
+    bool may_be_empty;   // no iteration at all, so that nothing of one may fault before it
 } Nest;
 
 enum { CPU_SCRATCH_MAX = 1 << 28 }; // bytes of all tiles that live at the same time
@@ -220,7 +220,7 @@ Expr *cpu_count_there(Cpu *cx, const TileInfo *t, const Place *src);
 bool cpu_hides_sums(Cpu *cx, const TileOp *product, int axis, const TileInfo *side, int side_axis);
 void cpu_declare_tile(Cpu *cx, Buffer *buffer);
 int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes); // asks for temp[offset, offset + bytes)
-Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t *room); // dense, behind the tiles
+Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t *room); // dense, after the tiles
 
 // ---- stream.c
 void cpu_find_streamed(Cpu *cx);

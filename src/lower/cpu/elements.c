@@ -15,7 +15,7 @@ void cpu_each_element(Cpu *cx, const Place *p, void (*visit)(Cpu *cx, Expr **axe
         axes[a] = cpu_of(cx, vars[a]);
     }
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
-    cx->nest = NULL; // nothing moves in front of these loops: the nest does not know them
+    cx->nest = NULL; // nothing moves before these loops: the nest does not know them
     visit(cx, axes, context);
     cx->nest = nest;
     cpu_enter(cx, out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // expr.c - scalar expressions of Tile IR as Loop IR: loads get addresses and bounds, conversions and functions the
-// prelude's names, and what a loop nest need not compute again moves in front of the loop that it does not depend on.
+// prelude's names, and what a loop nest need not compute again moves before the loop that it does not depend on.
 //
 // C compilers move integer arithmetic out of loops, but not loads (a store might alias) nor what hangs on them; so
 // `exp(a[i]) * 448 / top[i]` inside a loop over j is moved here.

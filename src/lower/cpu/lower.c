@@ -329,7 +329,7 @@ Cpu *cpu_new(TileKernel *k, const CpuTarget *target, LaunchPlan *plan)
     return cx;
 }
 
-// The entry: its parameters, `begin` in front of the loop over instances, `body` in it.
+// The entry: its parameters, `begin` before the loop over instances, `body` in it.
 LoopUnit *cpu_finish(Cpu *cx, Var **params, LoopStmt *body)
 {
     LoopFunction *const f = NEW(cx->arena, LoopFunction, .name = cx->plan->symbol, .params = params, .n_params = 4,

@@ -12,7 +12,7 @@ LoopUnit *lower_cpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
 // The same entry for sequential kernels (references, case code, verify): plain scalar C, no tile passes.
 LoopUnit *lower_sequential(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost);
 
-// A pass in front of plan_new: the outermost forall of a sequential kernel becomes its grid where nobody can tell.
+// A pass before plan_new: the outermost forall of a sequential kernel becomes its grid where nobody can tell.
 void sequential_make_tasks(TileKernel *kernel);
 
 #endif

@@ -2,7 +2,7 @@
 // matmul.c - products through the prelude's register-blocked kernels.
 //
 // An operand that lies in rows (of a tile, a slice of one, or a tensor that a tile borrows) is handed over as it is;
-// one that must be converted first, or lies otherwise, is copied into the room behind the tiles. Packing is the
+// one that must be converted first, or lies otherwise, is copied into the room after the tiles. Packing is the
 // prelude's. Types that no kernel takes meet in the narrowest type that holds both exactly.
 #include "lower/cpu/cpu.h"
 

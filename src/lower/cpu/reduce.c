@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // reduce.c - `x op= y`: an update of an element, or a reduction over the indices that x does not have.
 //
-// A reduction accumulates in x's wide type in a variable in front of the innermost loops that x does not depend on,
-// and reaches x behind them, rounded once. If x depends on the innermost index, each iteration updates its own
+// A reduction accumulates in x's wide type in a variable before the innermost loops that x does not depend on,
+// and reaches x after them, rounded once. If x depends on the innermost index, each iteration updates its own
 // element, vector by vector: sums over an outer index are sums of rows.
 #include "lower/cpu/cpu.h"
 
@@ -81,7 +81,7 @@ static const char *clause_of(UpdateOp op, DType type)
     return "+";
 }
 
-// The level behind whose loops the target is complete.
+// The level after whose loops the target is complete.
 static int target_depth(Cpu *cx, const TileOp *op)
 {
     int depth = 0;
@@ -158,7 +158,7 @@ bool cpu_reduces_in_lanes(Cpu *cx, const Nest *nest)
     return true;
 }
 
-// Adds `value` to the partial result of its lane; they meet behind the loops.
+// Adds `value` to the partial result of its lane; they meet after the loops.
 static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
 {
     Nest *const nest = cx->nest;

@@ -9,7 +9,7 @@
 // of each statement depends on row i of the others, and "all statements, rows by rows" cannot be told from "all rows,
 // statement by statement". A run along columns shares its innermost loop and looks at the last subscript; what one of
 // its statements reduces into, no other may touch. Tiles that come to life on the way, and fills of tiles that the run
-// has not touched yet, stand in front of it.
+// has not touched yet, stand before it.
 #include "base/table.h"
 #include "lower/cpu/cpu.h"
 
@@ -240,7 +240,7 @@ static bool try_op(Run *run, TileOp *op)
     return true;
 }
 
-// What may stand in front of the run although it comes later.
+// What may stand before the run although it comes later.
 static bool goes_before(const Run *run, const TileOp *op)
 {
     if (op->kind == T_TILE) return op->tile.buffer->kind != BUFFER_LOCAL;
@@ -372,7 +372,7 @@ static TileOp *collect(Run *run, TileOp *op)
         last = at;
         before = run->before.count;
     }
-    run->before.count = before; // what stands behind the last op stays there
+    run->before.count = before; // what comes after the last op stays there
     const bool long_enough = run->columns ? run->extent > COLUMNS_TOGETHER && run->extent % COLUMNS_TOGETHER == 0
                                           : run->extent >= ROWS_TOGETHER;
     return run->n >= 2 && deep >= 2 && long_enough ? last : NULL;

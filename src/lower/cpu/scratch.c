@@ -140,7 +140,7 @@ int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes)
     return end;
 }
 
-// *room: where it lies behind the tiles; then what is behind it.
+// *room: where it lies after the tiles; then what is after it.
 Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t *room)
 {
     Place p = { .type = type, .n_axes = n, .at = { .base = int_const(cx->arena, 0) } };

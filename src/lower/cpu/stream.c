@@ -40,7 +40,7 @@ Expr *cpu_streams(Cpu *cx, const Place *dst)
     return cpu_of(cx, cx->streams[root->id]);
 }
 
-// Declares what cpu_streams handed out, in front of the loop over the instances.
+// Declares what cpu_streams handed out, before the loop over the instances.
 void cpu_declare_streams(Cpu *cx)
 {
     const TileKernel *const k = cx->kernel;

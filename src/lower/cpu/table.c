@@ -2,7 +2,7 @@
 // table.c - what becomes of codes of four bits or less, looked up in a table of all of them.
 //
 // In a loop over a row of such codes, an f32 expression that depends on the innermost index by one of these alone has 16
-// values at most. They are computed in front of the loops that nothing else in it depends on, and a row of codes becomes
+// values at most. They are computed before the loops that nothing else in it depends on, and a row of codes becomes
 // a row of them by one permutation for a vector: conversion, scale, zero and quantiles cost the same.
 #include "lower/cpu/cpu.h"
 
@@ -97,7 +97,7 @@ static Var *declare_row(Cpu *cx, const char *name, int64_t elements)
     return row;
 }
 
-// All values of x, in front of the loop over level `depth` + 1; those of codes of fewer than four bits again and again.
+// All values of x, before the loop over level `depth` + 1; those of codes of fewer than four bits again and again.
 static Var *tabulate(Cpu *cx, const Coded *c, Expr *x)
 {
     Arena *const a = cx->arena;
@@ -154,7 +154,7 @@ static Expr *row_address(Cpu *cx, const Expr *load, Var *block)
     return address;
 }
 
-// x of the innermost iteration, from a row that is looked up in front of its loop; NULL: x is computed.
+// x of the innermost iteration, from a row that is looked up before its loop; NULL: x is computed.
 Expr *cpu_looked_up(Cpu *cx, Expr *x)
 {
     Nest *const nest = cx->nest;
@@ -194,7 +194,7 @@ static bool is_row_of_numbers(Cpu *cx, const Expr *x)
 }
 
 // A row of the tile of `load`, in the order in which four codes to a word are looked up; NULL: it has to stay as it is. All
-// rows are turned, in front of the nest.
+// rows are turned, before the nest.
 static Expr *turned_row(Cpu *cx, const Expr *load, int64_t n)
 {
     Nest *const nest = cx->nest;
@@ -227,7 +227,7 @@ static Expr *turned_row(Cpu *cx, const Expr *load, int64_t n)
 }
 
 // A body that only adds products of looked up values and a row of numbers: without rows between. The sum of what an
-// element at level `depth` gets, in statements behind the loops below; NULL: it is not that.
+// element at level `depth` gets, in statements after the loops below; NULL: it is not that.
 Expr *cpu_dot_looked_up(Cpu *cx, const TileOp *op, int depth)
 {
     Nest *const nest = cx->nest;

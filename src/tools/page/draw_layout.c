@@ -165,7 +165,7 @@ void draw_layout(Text *out, const TileLayout *layout, LayoutWindow window, bool 
 
 // ---- which warp has which part
 
-// -1: no element is there, as behind the end of a vector.
+// -1: no element is there, as after the end of a vector.
 static int warp_at(const Drawing *d, int row, int column)
 {
     const Holder *const h = holder_at(d, row, column);

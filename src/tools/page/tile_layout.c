@@ -189,7 +189,7 @@ static bool make_shared(Reading *r)
     if (r->swizzle &&
         (!shared_panels(rows, columns, bytes, r->panel ? r->panel : r->swizzle / bytes, &layout->shared) ||
          layout->shared.swizzle_bytes != r->swizzle))
-        return fail(r, "rows of this tile are no multiple of the swizzle, or panels are narrower than it%s", "");
+        return fail(r, "rows of this tile are not a multiple of the swizzle, or panels are narrower than it%s", "");
     return true;
 }
 

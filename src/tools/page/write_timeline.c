@@ -24,7 +24,7 @@ static int row_of(const Axis *axis, const char *role)
     return -1;
 }
 
-// "ring k, slot 1" stands behind what else begins with "ring k,".
+// "ring k, slot 1" comes after what else begins with "ring k,".
 static void insert_role(Axis *axis, const char *role)
 {
     const size_t n = strcspn(role, ",");

@@ -191,7 +191,7 @@ static void a_continue_skips_the_rest_of_its_step_only(void **state)
 {
     expect(check_body("unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) continue; Y[m][i] = 1; }"),
            "    if (L[0] <= 2) {\n        Y[m][0] = 1.0;\n    }\n    if (L[1] <= 2) {\n        Y[m][1] = 1.0;\n    }");
-    // A return behind it cannot be nested: the next step runs where `continue` was taken.
+    // A return after it cannot be nested: the next step runs where `continue` was taken.
     expect(
         check_source(
             "fn int f(in i32 L[N]) { unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) continue; return i; } return 9; }\n"

@@ -126,7 +126,7 @@ static const Limit limits[] = {
       { "const int c0_ = 1;\n", "const int c`_ = c#_ + 1;\n", KERNEL "A[0] = c#_;\n}", NULL, NULL }, 63,
       "more than 64 constants computed from each other", BUILD_ALL },
     { "returns behind each other", { KERNEL, "if (A[#] > 0) return;\nA[#] = #;\n", "}", NULL, NULL }, 199,
-      "nested more than 200 levels deep, counting functions and what stands behind an early leave", BUILD_ALL },
+      "nested more than 200 levels deep, counting functions and what follows an early leave", BUILD_ALL },
     { "steps that may break", { KERNEL "unroll for (int i = 0; i < #; i++) { if (A[i] > 0) break; A[i] = 1; }\n}", NULL, NULL, NULL, NULL },
       199, "nested more than 200 levels deep", BUILD_ALL },
     { "operators", { KERNEL "A[0] = 1", " + A[#]", ";\n}", NULL, NULL }, 500, "more than 1000 operators in one expression", BUILD_ALL },

@@ -83,7 +83,7 @@ static void add_bytes(Text *out, const char *bytes, size_t n)
     for (size_t i = 0; i < n; i++) text_print(out, "%d,", (unsigned char)bytes[i]);
 }
 
-// A test of one literal: its bytes, its length, and that only the end is behind them.
+// A test of one literal: its bytes, its length, and that only the end is after them.
 static void add_literal(Text *out, const char *bytes, size_t n)
 {
     text_print(out, "    { static const unsigned char is[] = {");

@@ -89,7 +89,7 @@ static void check_facts(const Expr *x, Result value)
         fail_msg("%s is %lld, its range %lld .. %lld", text_of(x), (long long)value.i, (long long)range.lo,
                  (long long)range.hi);
     if (multiple == 0 ? value.i != 0 : value.i % multiple != 0)
-        fail_msg("%s is %lld, no multiple of %lld", text_of(x), (long long)value.i, (long long)multiple);
+        fail_msg("%s is %lld, not a multiple of %lld", text_of(x), (long long)value.i, (long long)multiple);
 }
 
 static void test_random_expressions_keep_their_values(void **state)

@@ -5,7 +5,7 @@
 enum { NODES = 400, FUNCTIONS = 8, ROUNDS = 6, ROWS = 40, STEPS = 4, INNER_STEPS = 3 };
 typedef enum { CHANGE, BRANCH, INNER, CONTINUE, BREAK, RETURN } Kind;
 
-// The statement, and the one behind it. BRANCH: x[(index + at) % 8] > bound; INNER: a loop, unrolled where the outer one is.
+// The statement, and the one after it. BRANCH: x[(index + at) % 8] > bound; INNER: a loop, unrolled where the outer one is.
 typedef struct Node {
     Kind kind;
     int at, bound;

@@ -31,7 +31,7 @@ static void expect_owners(const Layout *layout, Partition partition, int each)
     count_owners(layout, partition, owners);
     for (int i = 0; i < n; i++)
         if (each ? owners[i] != each : owners[i] < 1)
-            fail_msg("element %d of %d x %d has %d homes", i, layout->extent[0],
+            fail_msg("element %d of %d x %d has %d places", i, layout->extent[0],
                      layout->rank > 1 ? layout->extent[1] : 1, owners[i]);
     free(owners);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // passes_test.c - every pass over its file in tests/language/passes: what it leaves, as text, and that it verifies.
 //
-// PASS.tile is run through the checker and PASS; all its kernels after that, one behind the other, are PASS.expect.
+// PASS.tile is run through the checker and PASS; all its kernels after that, one after the other, are PASS.expect.
 // KILN_UPDATE_GOLDEN=1 rewrites the expectations instead of comparing.
 #include <setjmp.h>
 #include <stdarg.h>

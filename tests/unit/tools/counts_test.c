@@ -70,7 +70,7 @@ static void reads_instructions(void **state)
     assert_true(found.items[2].code.items[0].samples == 3);
 }
 
-// A row that is cut anywhere is no row, and nothing behind the text is read.
+// A row that is cut anywhere is no row, and nothing after the text is read.
 static void reads_what_is_cut(void **state)
 {
     for (size_t n = 0; n <= strlen(source_page); n++) {

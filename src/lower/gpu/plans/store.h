@@ -12,7 +12,7 @@ enum { GROUP_COLUMNS = 64, BOX_ROW_BYTES = 128 };
 // Each box of it is filled alike, from as many registers.
 typedef struct Staging {
     const TileInfo *tile;
-    bool turned;       // of a transposed product: a warp has 16 columns of all rows, else 16 rows
+    bool transposed;   // of a transposed product: a warp has 16 columns of all rows, else 16 rows
     int rows, columns; // of a box
     int n;             // boxes of a warp
     int boxes;         // for which there is room

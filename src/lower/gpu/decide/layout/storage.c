@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// storage.c - a home for every tile: registers with a layout, or shared memory.
+// storage.c - storage assignment: every tile in registers with a layout, or in shared memory.
 //
 // Products fix the layouts of their accumulators and register operands (products.c). From there layouts spread
 // through the foralls: all fragments that one forall subscripts by plain indices must be projections of one

@@ -58,8 +58,8 @@ static void plan(Lowering *lo, const Product *p, const Operand *x, bool is_left,
     to->line = new_index(lo, is_left ? "row" : "column", int_const(a, covered), p->op->span).var;
     to->at = new_index(lo, "k", int_const(a, whole), p->op->span).var;
     Expr *const line = expr_var(a, to->line), *const at = expr_var(a, to->at);
-    const bool turned = is_left == x->transposed; // along the contraction first
-    region_element(a, &x->region, (Expr *[]){ turned ? at : line, turned ? line : at }, subs);
+    const bool transposed = is_left == x->transposed; // along the contraction first
+    region_element(a, &x->region, (Expr *[]){ transposed ? at : line, transposed ? line : at }, subs);
     Expr *const element = expr_load(a, x->region.buffer, subs);
     element->span = x->region.span;
     const DType type = p->op->matmul.in_three ? DTYPE_F32 : x->type; // instructions get both halves of f32

@@ -91,7 +91,7 @@ void advance_ring_states(Lowering *lo, TileOp *block, int stage)
 
 // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
 // the products that would hold them together stand in a loop or under a condition. ptxas lets the arrival overtake loads,
-// and a box of zeros lands within their latency: a fence stands between. What threads fill again comes behind their loads,
+// and a box of zeros lands within their latency: a fence stands between. What threads fill again comes after their loads,
 // but not what another CTA's copies do.
 void decide_release(Lowering *lo, const Ring *ring)
 {

@@ -3,7 +3,7 @@
 //
 // Then the last statement must win, whichever threads run the two, so that they synchronise in between (hazards.c). Two
 // places are apart if along one dimension all that the one writes lies below all that the other does, for the same
-// instance and any turns of the loops around them. Of one place, each element is taken to be the same thread's in every
+// instance and any iterations of the loops around them. Of one place, each element is taken to be the same thread's in every
 // turn. Tensors that whole tiles are added to, and that nothing else accesses, need no order: sums come out in any.
 #include "lower/gpu/facts/lowering.h"
 #include "lower/gpu/decide/pipeline/several_writers.h"

@@ -98,7 +98,7 @@ static bool split(Lowering *lo, TileOp *op, Stages *stages)
     return n > 0 && scalars <= CROSSINGS_MAX;
 }
 
-// Buffers of stage 0 are given back with it: what stage 1 reads, too, would be that of another step.
+// Buffers of stage 0 are released with it: what stage 1 reads, too, would be that of another step.
 static bool shares_buffers(Lowering *lo, const TileOp *body, const Sets *second)
 {
     for (int i = 0; i < lo->rings.count; i++) {

@@ -67,7 +67,7 @@ static bool plan_turned(Lowering *lo, const TileOp *op, const TileInfo *tile, St
     if (op->kind != T_COPY || dtype_bits(type) != 16 || rows % 16 != 0 || columns % of_groups != 0 ||
         !layout_equal(&layout, &tile->layout))
         return false;
-    *plan = (Staging){ .tile = tile, .turned = true, .rows = 64, .columns = 16, .swizzle = 32 };
+    *plan = (Staging){ .tile = tile, .transposed = true, .rows = 64, .columns = 16, .swizzle = 32 };
     while (plan->rows > 16 &&
            (rows % plan->rows != 0 || !boxes_divide_rows(op->copy.dst.buffer, op->copy.dst.subs, plan->rows)))
         plan->rows -= 16;
@@ -268,7 +268,7 @@ static bool place_boxes(Lowering *lo, StorePlan *plan, const Layout *box)
 static bool plan_fill(Lowering *lo, StorePlan *plan)
 {
     const Partition group = { 1, 4 }, warp = { 1, 1 };
-    const bool is_across = plan->is_transposed || plan->staging.turned;
+    const bool is_across = plan->is_transposed || plan->staging.transposed;
     const int rows =
         plan->is_transposed ? tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0] : plan->staging.rows;
     const int columns = plan->is_transposed ? GROUP_COLUMNS : plan->staging.columns;
@@ -294,7 +294,7 @@ static void plan_window(Lowering *lo, StorePlan *plan)
     const int rows = tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0];
     plan->aligned = both(lo, plan->aligned, window->fits);
     if (!window->rows) return;
-    if (plan->is_transposed || plan->staging.turned ||
+    if (plan->is_transposed || plan->staging.transposed ||
         lo->n_transposed) { // all rows are a group's, or a warp's, or groups wait
         plan->aligned = both(lo, plan->aligned, expr_binary(lo->arena, X_GE, window->rows, int_const(lo->arena, rows)));
         return;

@@ -100,7 +100,7 @@ bool use_group_barrier(Walk *walk, TileOp *op)
     return true;
 }
 
-// A named barrier counts arrivals, it does not tell turns apart: a group may arrive again only after the other has
+// A named barrier counts arrivals, it does not tell phases apart: a group may arrive again only after the other has
 // passed. Some group barrier back, or a barrier of all, must stand between the two.
 static bool is_answered(Lowering *lo, const GroupBarrier *group_barrier)
 {

@@ -237,7 +237,7 @@ static void sync_before(Walk *walk, TileOp *op)
 }
 
 // What was done before the loops around this op is ordered before the outermost of them, once. Without placed
-// statements only where they write nothing (but by atomic additions): else the turns most often need a barrier of their
+// statements only where they write nothing (but by atomic additions): else the iterations most often need a barrier of their
 // own, which serves for this, too.
 static bool sync_outside(Walk *walk, TileOp *op)
 {

@@ -3,7 +3,7 @@
 // (stepped_rows.c).
 //
 // before: the loop's action has a SteppedRows
-// after:  from the loop's beginning to its end pr->stepped_vars has the rows' places, and what is loaded ahead
+// after:  from the loop's beginning to its end pr->stepped_vars has the row indices, and what is loaded ahead
 #include "lower/gpu/print/elements/elements.h"
 #include "lower/gpu/print/control/print_statements.h"
 #include "lower/gpu/print/copies/print_rows.h"
@@ -20,7 +20,7 @@ typedef struct SteppedVars {
 
 // Where a step stands in all rows.
 typedef struct Step {
-    Expr *at, *sub[MAX_RANK]; // elements from the rows' places; NULL: 0
+    Expr *at, *sub[MAX_RANK]; // elements from the row indices; NULL: 0
     Var *left;                // columns inside
 } Step;
 
