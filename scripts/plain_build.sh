@@ -35,7 +35,8 @@ if echo '#include <cmocka.h>' | ${CC:-cc} -include stddef.h -include setjmp.h -i
     link "$build/tests/gpu_device_test" tests/gpu/device_test.c -lcmocka || exit 1
     link "$build/tests/api_large_test" tests/api/large_test.c -lcmocka || exit 1
     for test in tests/ops/*_test.c; do
-        link "$build/tests/ops_$(basename "$test" .c)" "$test" tests/ops/support.c tests/ops/latent.c -lcmocka || exit 1
+        # shellcheck disable=SC2046
+        link "$build/tests/ops_$(basename "$test" .c)" "$test" tests/ops/support.c tests/ops/latent.c $(sed -n 's|^// link: ||p' "$test") -lcmocka || exit 1
     done
     for test in tests/unit/language/*_test.c; do
         link "$build/tests/language_$(basename "$test" .c)" "$test" -lcmocka || exit 1

@@ -3,7 +3,7 @@
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
 # usage: [ALL=1] [DAY=N] [LIMIT=SECONDS] [TESTS='test_native ...'] [FRAMEWORKS=yes] test.sh BUILD
 #
-# BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
+# BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: these parts (all_parts in scripts/turns.sh), on any day.
 #
 # What a run takes depends on the day, which is printed; DAY, a number, stands for another one. ALL=1 takes every case of all.
 # scripts/turns.sh says what takes turns; tests/tools/turns_test.sh, that each has its day. FRAMEWORKS=yes: PyTorch and JAX, 5 GB, are
@@ -11,9 +11,9 @@
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
-# minute of generated programs in all these forms; builds with ASan and UBSan (by clang, where it is there) and with TSan;
+# half a minute of generated programs in all these forms; builds with ASan and UBSan (by clang, where it is there) and with TSan;
 # the same tests in them; the fuzzers.
-# Two lanes take them one by one, in the order of the list at the end, so that both end at about the same time.
+# Two lanes take them one by one, in the order of all_parts, so that both end at about the same time.
 # Kernels are compiled into a cache of this run's own, which starts empty and which all parts share: a part that needs
 # what another compiles comes after it.
 # Each part leaves NAME.log and its counts in BUILD/test-logs; a skip is printed with its reason. A part has a limit of time
@@ -34,6 +34,7 @@ if [ "$1" != --command ]; then
         quick=yes day=${DAY:-$(($(date +%s) / 86400))}
         export KILN_TEST_DAY="$day"
         take_turns "$day" "$(cd "$build" && ctest -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p')"
+        [ -z "${TESTS:-}" ] || left_parts=
     fi
 fi
 [ "$1" = --command ] || { rm -rf "$logs" "$build/test-cache"; mkdir -p "$logs"; }
@@ -150,7 +151,7 @@ run_emulated() {
     # shellcheck disable=SC2086
     run_some 0 132 $emulated || status=1
     # shellcheck disable=SC2086
-    for seed in 1 2 3; do run_some $seed $seed $pipelined || status=1; done
+    for sms in $few_sms; do run_some $((order_seed + sms)) $sms $pipelined || status=1; done
     echo "with --arch=80"
     # shellcheck disable=SC2086
     run_some 0 132 --arch=80 $emulated_80 || status=1
@@ -204,10 +205,13 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 
 # ---- this build
 
-# libFuzzer begins with the same inputs.
+# libFuzzer begins with the same inputs, on its days.
 test_programs() {
     without="$rests"
-    [ $fuzzer = yes ] && [ -z "${TESTS:-}${ALL:-}" ] && without="$without|front_end_fuzz|launch_fuzz"
+    for target in front_end launch; do
+        case " $left_parts " in *" fuzz_$target "*) continue ;; esac
+        [ $fuzzer = yes ] && [ -z "${TESTS:-}${ALL:-}" ] && without="$without|${target}_fuzz"
+    done
     part programs run_ctest "$build" ${without:+-E "$without"}
 }
 test_native()   { part kernels-native in_turns "" "$native"; }
@@ -245,9 +249,9 @@ test_emulated() {
     else skip cuda-emulated "there is no C++ compiler here"; fi
 }
 
-# Generated programs (tests/generate) for a minute, the same in every run; GENERATE_SEED makes others. C of other forms than
-# the native one with -O1.
-GENERATE_SECONDS=${GENERATE_SECONDS:-60} GENERATE_SEED=${GENERATE_SEED:-1}
+# Generated programs (tests/generate) for half a minute, other ones each day; GENERATE_SEED makes others. C of other forms than
+# the native one with -Og.
+GENERATE_SECONDS=${GENERATE_SECONDS:-30} GENERATE_SEED=${GENERATE_SEED:-${generate_seed:-}}
 run_generated() {
     forms=native,portable,check$(machine_has avx2 fma f16c && echo ,avx2)
     set -- "$build/tests/generated_programs" --seconds="$GENERATE_SECONDS" --fast --seed="$GENERATE_SEED"
@@ -359,13 +363,10 @@ tsan_programs='^(api_|ops_handle|ops_refusal|tools_work|example_|emit_|plan_|bas
 
 # ---- all of it
 
-# What others wait for comes first, what is short last.
-all_tests='build_asan test_programs build_tsan test_native test_emulated test_generated test_cliffs test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2
-    test_portable test_language test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
-
 run_lane() { # run_lane NAME: whatever no lane has taken yet
     lane=$1
-    for test in ${TESTS:-$all_tests}; do
+    for test in ${TESTS:-$all_parts}; do
+        case " $left_parts " in *" $test "*) continue ;; esac
         mkdir "$logs/taken-$test" 2>/dev/null && $test
     done
 }
@@ -379,7 +380,7 @@ began=$(date +%s)
 find_sanitizers
 PYTHON_FRAMEWORKS=
 [ "${FRAMEWORKS:-}${with_frameworks:-}" = yesyes ] && PYTHON_FRAMEWORKS=$build/frameworks
-export build rests rests_asan PYTHON_WITHOUT PYTHON_FRAMEWORKS of_check of_avx2 of_portable quick whole brief native compiled emulated pipelined emulated_80 sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build few_sms order_seed rests rests_asan PYTHON_WITHOUT PYTHON_FRAMEWORKS of_check of_avx2 of_portable quick whole brief native compiled emulated pipelined emulated_80 sanitized language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
@@ -387,6 +388,6 @@ wait
     "with other orders of threads:" $pipelined "as generic code:" $emulated_80 \
     "for Hopper, too, few of:" $compiled "of the language for Hopper:" $language_90 "(few of" $brief_90 "), as generic code:" $language_80 \
     "(none of the others); few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable \
-    "left to other days:" "$rests" "python's $PYTHON_WITHOUT" "with ASan:" "$rests_asan" "(ALL=1 takes all)"
+    "left to other days:" $left_parts "$rests" "python's $PYTHON_WITHOUT" "with ASan:" "$rests_asan" "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'

@@ -4,6 +4,7 @@ import threading
 import unittest
 import warnings
 import weakref
+from unittest import mock
 
 try:
     import torch
@@ -165,6 +166,20 @@ class OnTheHost(unittest.TestCase):
             ops.check_values(False)
         self.assertEqual(len(self.kept()), before + 1)
         self.near(ops.attention(q, k, v), self.attention(q, k, v))
+
+    def test_where_an_operand_begins_counts(self):
+        memory, b = self.randn(65), self.randn(8, 8)
+        for apis in (_warm._apis, [0]):             # [0]: no exchange API, so that the key alone says what is like an earlier call
+            for known in (_warm.thread.kept, _warm.thread.last, _warm.thread.latest):
+                known.clear()
+            with mock.patch.object(_warm, "_apis", apis), mock.patch.object(_warm, "_record", wraps=_warm._record) as anew:
+                for at in (0, 1):
+                    a = memory[at:at + 64].view(8, 8)
+                    try:
+                        self.near(ops.gemm(a, b), a @ b)
+                    except kiln.Error as error:     # a CPU takes no such operand
+                        self.assertTrue(at == 1 and "aligned" in str(error), error)
+                    self.assertEqual(anew.call_count, at + 1)
 
     def test_kernels(self):
         scale, twice = kiln.kernel(SOURCE, "scale", B=None), kiln.kernel(SOURCE, "twice")

@@ -175,8 +175,8 @@ static void print_floor(const Work *work, const Ceiling *ceiling, double t)
 {
     const double floor =
         fmax(work->operations / ceiling->operations_per_second, work->bytes / ceiling->bytes_per_second);
-    printf("  %-10s %10.3f ms for %.3f Gop and %.2f MB: %.0f%% of the roofline\n", "floor", 1e3 * floor,
-           1e-9 * work->operations, 1e-6 * work->bytes, 100 * floor / t);
+    printf("  %-10s %10.3f ms for %.3f Gop and %.2f MB: %.0f%% of the roofline of products and memory\n", "floor",
+           1e3 * floor, 1e-9 * work->operations, 1e-6 * work->bytes, 100 * floor / t);
 }
 
 static void print_measurement(const Running *r, const Case *c, const Measurement *m)

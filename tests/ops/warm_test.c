@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // warm_test.c - a call that agrees with an earlier one in all but addresses, and the size of its workspace, ask for no memory
-// and format no text. The linker puts the functions here before those that the library calls (tests/CMakeLists.txt).
+// and format no text. The linker puts the functions here before those that the library calls.
+// link: -Wl,--wrap=calloc,--wrap=snprintf,--wrap=vsnprintf
 #include "support.h"
 
 #include "kiln/ops/deepseek.h"

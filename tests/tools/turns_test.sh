@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turns_test.sh - within 15 days scripts/test.sh takes all that takes turns: each kernel in each form, each file of the language's, each of
-# ctest's tests, each file of the Python package's.
+# turns_test.sh - within the days that scripts/turns.sh states scripts/test.sh takes all that takes turns: each part, each kernel in each
+# form, each file of the language's, each of ctest's tests, each file of the Python package's. Any day takes each kernel on the CPU.
 # usage: turns_test.sh BUILD SOURCE-FOLDER
 set -u
 folder=$(mktemp -d)
@@ -11,51 +11,64 @@ echo "subdirs(\"$1\")" >"$folder/CTestTestfile.cmake"        # BUILD's own log i
 cd "$2" || exit 1
 failed=0 passed=0
 
-# Each line of FILE is in what the days took.
-expect_all() { # expect_all WHAT FILE
-    if sort -u "$folder/taken-$1" | comm -13 - "$2" | grep . >"$folder/missing"; then
-        echo "FAIL: no day takes, of '$1':" $(cat "$folder/missing")
+# Each line of FILE is in what the first so many days took.
+expect_all() { # expect_all WHAT FILE [DAYS]
+    : >"$folder/taken"
+    for at in $(seq 20000 $((19999 + ${3:-15}))); do cat "$folder/taken-$1-$at"; done | sort -u >"$folder/taken"
+    if comm -13 "$folder/taken" "$2" | grep . >"$folder/missing"; then
+        echo "FAIL: none of ${3:-15} days takes, of '$1':" $(cat "$folder/missing")
         failed=$((failed + 1))
     else
         passed=$((passed + 1))
     fi
 }
-took() { printf '%s\n' "$2" >>"$folder/taken-$1"; }
+took() { printf '%s\n' "$2" | tr ' ' '\n' >"$folder/taken-$1-$day"; }
 
 . scripts/turns.sh
 day=20000
 while [ $day -lt 20015 ]; do
     take_turns $day "$(cat "$folder/tests")"
     took whole "$whole"
-    took hopper "$compiled"
+    took hopper "$whole $compiled"
     took sanitized "$sanitized"
     took emulated "$emulated"
     took pipelined "$pipelined"
     took generic "$emulated_80"
+    took cpu "$whole $native $of_check $of_avx2 $of_portable"
+    took native "$whole $native"
     took check "$of_check"
     took avx2 "$of_avx2"
     took portable "$of_portable"
     took language-hopper "$language_90"
+    took language-hopper-few "$brief_90"
     took language-generic "$language_80"
-    grep -vE "$rests" "$folder/tests" >>"$folder/taken-tests"
-    grep -vE "$rests_asan" "$folder/tests" >>"$folder/taken-asan"
+    took parts "$(echo $all_parts | tr ' ' '\n' | grep -vxF "$(echo $left_parts | tr ' ' '\n')")"
+    took tests "$(grep -vE "$rests" "$folder/tests")"
+    took asan "$(grep -vE "$rests_asan" "$folder/tests")"
     took python "$(find python/tests -name 'test_*.py' | grep -vE "/($(echo "$PYTHON_WITHOUT" | tr ' ' '|')).py")"
-    [ -z "$with_frameworks" ] || took frameworks "$(find python/tests -name 'test_*.py' | grep -vE "/($(echo "$PYTHON_WITHOUT" | tr ' ' '|')).py")"
-    for test in $(echo "$groups" | tr ' ' '\n'); do
-        grep -qx "$test" "$folder/tests" || echo "$test"
-    done >"$folder/unknown"
+    took frameworks "${with_frameworks:+$(cat "$folder/taken-python-$day")}"
+    for part in $left_parts; do echo "$all_parts" | grep -qw "$part" || echo "$part"; done >>"$folder/unknown"
     day=$((day + 1))
 done
+for test in $(echo "$groups" | tr ' ' '\n'); do grep -qx "$test" "$folder/tests" || echo "$test"; done >>"$folder/unknown"
 find kernels -name '*.tile' | sort >"$folder/kernels"
 grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' "$folder/kernels" >"$folder/others"
 find tests/language/run -maxdepth 1 -name '*.tile' | sort >"$folder/language"
 find python/tests -name 'test_*.py' | sort >"$folder/python"
 all_pipelined | sort >"$folder/pipelined"
 all_generic | sort >"$folder/generic"
-for form in pipelined generic; do expect_all $form "$folder/$form"; done
-for form in whole hopper sanitized emulated check; do expect_all $form "$folder/kernels"; done
-for form in avx2 portable; do expect_all $form "$folder/others"; done
-for form in language-hopper language-generic; do expect_all $form "$folder/language"; done
+echo $all_parts | tr ' ' '\n' | sort >"$folder/parts"
+expect_all parts "$folder/parts" 6
+expect_all cpu "$folder/kernels" 1                          # every day, in one form or another
+expect_all pipelined "$folder/pipelined" 2
+for form in native check sanitized; do expect_all $form "$folder/kernels" 3; done
+for form in hopper emulated; do expect_all $form "$folder/kernels" 4; done
+expect_all generic "$folder/generic" 4
+expect_all whole "$folder/kernels" 5
+for form in avx2 portable; do expect_all $form "$folder/others" 6; done
+for form in language-hopper language-hopper-few language-generic; do expect_all $form "$folder/language" 5; done
+grep -E '^(emulated_)?ops_' "$folder/tests" >"$folder/operators"
+expect_all tests "$folder/operators" 3
 for form in tests asan; do expect_all $form "$folder/tests"; done
 expect_all python "$folder/python"
 grep -lE '^ *import (torch|jax|nbclient)' python/tests/test_*.py | grep -vE '/test_(ops|recurrent).py' | sort >"$folder/frameworks"

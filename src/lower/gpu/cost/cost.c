@@ -371,6 +371,7 @@ static void walk_scope(Walk *w, const Action *action)
     case SCOPE_ISSUE:
     case SCOPE_PREVIOUS_STEP:
     case SCOPE_NEXT_STEP:
+    case SCOPE_FURTHER_STEP:
     case SCOPE_BUT_LAST:
     case SCOPE_BUT_FIRST:
     case SCOPE_HAS_STEP:

@@ -139,7 +139,7 @@ static void unroll_scope(Unroll *u, const Action *action, OpenLoop *loop)
         OpenLoop *const inside = find_loop(loop, action->scope.source);
         const int n = steps_of(action->scope.source), to = scope_step(kind, place_in(inside, n));
         OpenLoop other = { loop, action->scope.source, to, n, 0 };
-        if (kind == SCOPE_NEXT_STEP) u->is_next = inside && inside->at + 1 < n;
+        if (is_of_next_step(kind)) u->is_next = inside && inside->at + 1 < n;
         if (to >= 0 && inside) {
             const int at = inside->at;
             inside->at = to;

@@ -29,6 +29,7 @@ typedef enum StepsForm {
     STEPS_OF_ROW_INDICES, // rows.h
     STEPS_OF_STEPPED_ROWS,
     STEPS_OF_SHIFTED_ROWS,
+    STEPS_WITH_THE_LOOP, // of a scope whose text is part of its loop's
 } StepsForm;
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "lower/gpu/plans/forms.h"
 #include "lower/gpu/facts/row_pieces.h"
+#include "lower/gpu/schedule/action.h"
 
 // ---- what printing must know
 
@@ -100,6 +101,16 @@ typedef struct ShiftedRows {
     int n;
     ShiftedCopy copies[SHIFTED_MAX];
 } ShiftedRows;
+static inline bool is_printed_with_loop(const Action *action) // all that is in it
+{
+    return action->kind == ACTION_SCOPE && action->print && *(const StepsForm *)action->print == STEPS_WITH_THE_LOOP;
+}
+static inline bool is_first_of_ring(const ShiftedRows *rows, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (rows->copies[j].tile->ring == rows->copies[i].tile->ring) return false;
+    return true;
+}
 
 enum {
     STEPPED_ELEMENTS = 8, // of a piece, at most; those that are loaded ahead have a register each

@@ -109,5 +109,6 @@ typedef struct LoopPlace {
 
 // The step for which a scope's body runs there; -1: it does not run (scope_step.c).
 int scope_step(ScopeKind kind, LoopPlace place);
+static inline bool is_of_next_step(ScopeKind kind) { return kind == SCOPE_NEXT_STEP || kind == SCOPE_FURTHER_STEP; }
 
 #endif

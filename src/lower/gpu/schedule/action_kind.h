@@ -62,6 +62,7 @@ typedef enum ScopeKind {
     SCOPE_LAST_STEP,     // its last, in the ring state after all others; within the loop: only if this is the last
     SCOPE_PREVIOUS_STEP, // the step before the one around it
     SCOPE_NEXT_STEP,     // the one after it; after the last step: that one again, whose copies are there
+    SCOPE_FURTHER_STEP,  // the one after it, if there is one
     SCOPE_BUT_LAST,      // of LOOP_ONE_MORE: every iteration but the last
     SCOPE_BUT_FIRST,     // of LOOP_ONE_MORE: every iteration but the first, for the step before
     SCOPE_HAS_STEP,      // of LOOP_AHEAD: every iteration after the prologue

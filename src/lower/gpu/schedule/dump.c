@@ -36,6 +36,7 @@ static const char *const scope_names[] = {
     [SCOPE_ANY_STEP] = "if there is a step",    [SCOPE_FIRST_STEP] = "first step",
     [SCOPE_NO_STEP] = "if there is no step",    [SCOPE_LAST_STEP] = "last step",
     [SCOPE_PREVIOUS_STEP] = "previous step",    [SCOPE_NEXT_STEP] = "next step",
+    [SCOPE_FURTHER_STEP] = "next step, if there is one",
     [SCOPE_BUT_LAST] = "every iteration but the last",
     [SCOPE_BUT_FIRST] = "every iteration but the first, for the previous step",
     [SCOPE_HAS_STEP] = "every iteration after the prologue",

@@ -12,6 +12,7 @@ int scope_step(ScopeKind kind, LoopPlace place)
     case SCOPE_LAST_STEP: return n > 0 && (!place.is_inside || at == n - 1) ? n - 1 : -1;
     case SCOPE_PREVIOUS_STEP: return place.is_inside ? at - 1 : n - 1;
     case SCOPE_NEXT_STEP: return at + 1 < n ? at + 1 : at;
+    case SCOPE_FURTHER_STEP: return at + 1 < n ? at + 1 : -1;
     case SCOPE_BUT_LAST: return at < n ? at : -1;
     case SCOPE_BUT_FIRST: return at - 1;
     case SCOPE_STEP_AHEAD: return place.is_inside && at + place.ahead < n ? at + place.ahead : -1;

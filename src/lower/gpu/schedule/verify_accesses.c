@@ -336,6 +336,22 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
     if (run->overlaps[access->tile].count > 0 && access->writes) note_places(run, agent, access);
 }
 
+// Rows are shifted where cp.async has put them, each by the warp that has waited for its own copies.
+static bool check_shifted(Run *run, const Agent *agent, const Action *action)
+{
+    for (int i = 0; i < action->n_accesses && action->kind == ACTION_COPY && action->copy.shifts; i++) {
+        const int tile = action->accesses[i].tile, turn = turn_of(run, agent, &action->accesses[i]);
+        const Cell *const cell = &run->cells[cell_of(run, tile, turn)];
+        const char *const why = cell->fill != turn + 1 ? "into which nothing of this step has been copied"
+                                : cell->copying        ? "while cp.async copies into it are not waited for"
+                                                       : NULL;
+        if (why)
+            return found(run, FAULT_NOT_VISIBLE, action, "%s shifts rows of '%s', %s", agent->name,
+                         tile_at(run, tile)->name, why);
+    }
+    return true;
+}
+
 static bool check_acquired(Run *run, const Agent *agent, const Action *action)
 {
     if (action->kind != ACTION_COPY || action->copy.ring == NO_RING) return true;
@@ -348,7 +364,7 @@ static bool check_acquired(Run *run, const Agent *agent, const Action *action)
 bool run_accesses(Run *run, Agent *agent, const Action *action)
 {
     bool is_async = false;
-    if (!check_acquired(run, agent, action)) return false;
+    if (!check_acquired(run, agent, action) || !check_shifted(run, agent, action)) return false;
     for (int i = 0; i < action->n_accesses; i++) {
         if (!check_access(run, agent, action, &action->accesses[i])) return false;
         is_async |= action->accesses[i].is_async;

@@ -103,7 +103,7 @@ static void enter_source_scope(const Run *run, Agent *agent, const ProgramStep *
         agent->pc = step->target;
         return;
     }
-    if (kind == SCOPE_NEXT_STEP) agent->next_of = place.at + 1 < place.n ? step->loop : -1;
+    if (is_of_next_step(kind)) agent->next_of = place.at + 1 < place.n ? step->loop : -1;
     agent->saved[agent->pc] = place.at;
     agent->step[step->loop] = to;
     agent->pc++;
@@ -122,7 +122,7 @@ static void enter_scope(const Run *run, Agent *agent, const ProgramStep *step)
 static void leave_scope(Agent *agent, const ProgramStep *step)
 {
     if (step->loop >= 0) agent->step[step->loop] = agent->saved[step->first];
-    if (step->action->scope.kind == SCOPE_NEXT_STEP) agent->next_of = -1;
+    if (is_of_next_step(step->action->scope.kind)) agent->next_of = -1;
     agent->pc++;
 }
 

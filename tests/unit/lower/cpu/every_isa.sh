@@ -10,8 +10,11 @@ warnings="-Wall -Wextra -Wswitch-enum -Werror"
 kernel="-std=c11 -O2 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd"
 failed=0
 
-# name, what /proc/cpuinfo must list, compiler flags
-sets() {
+# name, what /proc/cpuinfo must list, compiler flags. The portable form with UBSan, too: the build with ASan has it without.
+undefined="-O1 -fsanitize=undefined -fno-sanitize-recover=all -Wno-maybe-uninitialized"
+sets() { # sets COMPILER
+    # shellcheck disable=SC2086
+    echo 'int main(void) { return 0; }' | $1 $undefined -x c - -o "$work/probe" 2>"$work/out" && echo "undefined||$undefined"
     cat <<'TABLE'
 portable||
 avx2|avx2 fma f16c|-mavx2 -mfma -mf16c -DKILN_ISA_GIVEN -DKILN_AVX2=1
@@ -26,7 +29,7 @@ has() {
 }
 
 for cc in "${@:-cc}"; do
-    sets > "$work/sets"
+    sets "$cc" > "$work/sets"
     while IFS='|' read -r name needs flags; do
         if ! has "$needs"; then echo "$cc $name: skipped, this machine lacks one of: $needs"; continue; fi
         for test in vector_math convert matmul; do

@@ -387,8 +387,9 @@ static int count_unneeded(const Schedule *schedule, Action **link)
     return n;
 }
 
-// Of a GEMM everything is needed, down to the arm that copies elements. Attention has a wait that only keeps ptxas from
-// moving another, and a warp meets before it releases what ldmatrix has read.
+// Of a GEMM everything is needed, down to the arm that copies elements; but there the slot has been waited for a step ahead, and
+// where both operands are shifted, the copies of one are waited for with the other's. Attention has a wait that only keeps ptxas
+// from moving another, and a warp meets before it releases what ldmatrix has read.
 static void schedules_leave_nothing_out(void **state)
 {
     (void)state;
@@ -396,7 +397,7 @@ static void schedules_leave_nothing_out(void **state)
         Case kernel;
         int unneeded;
     } all[] = {
-        { { .file = "gemm/gemm.tile", .kernel = "gemm_nt", .arch = 90 }, 0 },
+        { { .file = "gemm/gemm.tile", .kernel = "gemm_nt", .arch = 90 }, 2 },
         { { .file = "attention/forward.tile", .kernel = "attention_forward", .arch = 90 }, 2 },
     };
     for (int i = 0; i < COUNT(all); i++) {

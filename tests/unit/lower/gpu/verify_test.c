@@ -206,6 +206,74 @@ static void row_indices_are_early(void **state)
     expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
 }
 
+// Rows that begin anywhere: cp.async brings them a step before threads shift them in their slot. At the loop's end the
+// consumers hold the slot of the step before.
+static Made make_shifted(int slots)
+{
+    Made made = make_schedule("shifted", 65536);
+    const int ring = add_ring(&made, "a", slots, 4, 4, 49152), a = shared_tile(&made, "a", 0, 8192, slots, ring);
+    const int acc = register_tile(&made, "acc", 32);
+    begin_role(&made, ROLE_OF_PRODUCER, "producer", 0, 128, 40);
+    open_grid(&made);
+    for (int in_loop = 0; in_loop < 2; in_loop++) {
+        if (in_loop) open_loop(&made, &k_loop, LOOP_ALL);
+        open_scope(&made, in_loop ? SCOPE_FURTHER_STEP : SCOPE_ANY_STEP, &k_loop, 0);
+        on_ring(&made, ACTION_ACQUIRE, ring, 0, 0);
+        copy_tile(&made, COPY_CP_ASYNC, a, NO_RING, 0);
+        close_body(&made);
+        add(&made, ACTION_COPY_COMMIT);
+    }
+    on_ring(&made, ACTION_ACQUIRE, ring, 0, 0);
+    wait_pending(&made, ACTION_COPY_WAIT, 1);
+    copy_tile(&made, COPY_THREADS, a, ring, 0)->copy.shifts = true;
+    add(&made, ACTION_FENCE_ASYNC);
+    add(&made, ACTION_WARP_SYNC);
+    on_ring(&made, ACTION_ARRIVE, ring, 4, 0);
+    on_ring(&made, ACTION_ADVANCE, ring, 0, 0);
+    close_body(&made);
+    close_body(&made);
+    end_role(&made);
+    begin_role(&made, ROLE_OF_CONSUMERS, "consumers", 128, 128, 232);
+    open_grid(&made);
+    map_tiles(&made, acc, NO_TILE);
+    open_loop(&made, &k_loop, LOOP_ALL);
+    on_ring(&made, ACTION_WAIT, ring, 0, 0);
+    multiply(&made, acc, a, a);
+    wait_pending(&made, ACTION_MMA_WAIT, 0);
+    on_ring(&made, ACTION_RELEASE, ring, 4, 0);
+    on_ring(&made, ACTION_ADVANCE, ring, 0, 0);
+    close_body(&made);
+    close_body(&made);
+    end_role(&made);
+    return made;
+}
+
+static void rows_are_fetched_a_step_ahead(void **state)
+{
+    (void)state;
+    expect_right(make_shifted(3));
+    Made made = make_shifted(3); // of the step that consumers still read
+    drop_action(&made, "producer", ACTION_ACQUIRE, 1);
+    expect_fault(made, FAULT_RING, "'a'", "producer fills");
+    made = make_shifted(3); // to this step's slot, not the next one's
+    find_action(&made, "producer", ACTION_SCOPE, 1)->scope.kind = SCOPE_ANY_STEP;
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
+    made = make_shifted(3); // the first step's are never copied
+    drop_action(&made, "producer", ACTION_SCOPE, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "nothing of this step");
+    made = make_shifted(3); // the next step's are on their way, too: this one's may be
+    find_action(&made, "producer", ACTION_COPY_WAIT, 0)->wait.pending = 2;
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
+    made = make_shifted(3);
+    drop_action(&made, "producer", ACTION_COPY_WAIT, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
+    made = make_shifted(3); // with the next step's in one group
+    drop_action(&made, "producer", ACTION_COPY_COMMIT, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
+    made = make_shifted(1); // the next step's slot is this one's
+    expect_fault(made, FAULT_DEADLOCK, "'a'", "producer");
+}
+
 // ---- 2. rings
 
 static void slots_are_filled_too_early(void **state)
@@ -545,6 +613,7 @@ int main(void)
         cmocka_unit_test(writes_what_others_read),
         cmocka_unit_test(warps_are_apart),
         cmocka_unit_test(row_indices_are_early),
+        cmocka_unit_test(rows_are_fetched_a_step_ahead),
         cmocka_unit_test(lanes_arrive_too_early),
         cmocka_unit_test(elements_are_copied_wrongly),
         cmocka_unit_test(slots_are_filled_too_early),

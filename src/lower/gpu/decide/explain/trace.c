@@ -5,6 +5,7 @@
 //
 // And for Target.places: where in the source each action comes from, also those that had no place.
 #include "lower/gpu/decide/explain/trace.h"
+#include "lower/gpu/plans/rows.h"
 #include "plan/trace.h"
 
 typedef struct Walk {
@@ -127,7 +128,9 @@ static bool walk_block(Walk *walk, Action *action)
         const bool waits = is_wait(walk, action, &event);
         if (waits) action->trace = record(walk, event, span_of(walk, action));
         const Span span = span_of(walk, action);
-        const bool body = walk_block(walk, action->body), otherwise = walk_block(walk, action->otherwise); // both
+        const bool is_whole = is_printed_with_loop(action) || (action->kind == ACTION_COPY && action->copy.shifts);
+        const bool body = !is_whole && walk_block(walk, action->body);
+        const bool otherwise = !is_whole && walk_block(walk, action->otherwise);
         const bool within = body || otherwise;
         if (within && has_steps(walk, action, &event)) action->trace = record(walk, event, span);
         any |= waits || within;

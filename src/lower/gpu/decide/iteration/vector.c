@@ -245,7 +245,8 @@ static bool has_continue(Lowering *lo, TileOp *op, void *context)
 
 enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64, PRODUCER_WORDS = 32 }; // 32-bit registers of loads in flight
 
-// Registers that the loads of one iteration take; 0: none is made ahead.
+// Registers that the loads of one iteration take; 0: none is made ahead. The pieces that vectors of an unaligned tensor lie in
+// are not counted: they are put right before anything else is loaded, and of the largest batch they are 144 beside its 64.
 static int mark_words(Lowering *lo, Iteration *it)
 {
     int words = 0;

@@ -93,6 +93,55 @@ static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
     close_action(lo);
 }
 
+// ---- rows that begin anywhere
+
+// cp.async brings a step's rows to where they are shifted, unless they are a box in this launch.
+static void act_fetch_of_rows(Lowering *lo, const ShiftedCopy *rows)
+{
+    const Action fetch = { .kind = ACTION_COPY, .op = rows->op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
+    access_tile(lo, act(lo, fetch), rows->tile, false, true, false);
+}
+
+static void act_fetches(Lowering *lo, const ShiftedRows *rows, ScopeKind step)
+{
+    static const StepsForm form = STEPS_WITH_THE_LOOP;
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .print = &form });
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = step, .source = rows->pipeline } });
+    for (int i = 0; i < rows->n; i++)
+        if (is_first_of_ring(rows, i)) act_filling(lo, ACTION_ACQUIRE, rows->copies[i].tile->ring, 0, 0);
+    for (int i = 0; i < rows->n; i++) {
+        TileOp *const aligned = NEW(lo->arena, TileOp, .kind = T_IF, .span = rows->copies[i].op->span);
+        aligned->branch.cond = rows->copies[i].aligned;
+        open_action(lo,
+                    (Action){ .kind = ACTION_IF, .op = aligned, .branch = { .source = aligned, .is_uniform = true } });
+        otherwise_action(lo);
+        act_fetch_of_rows(lo, &rows->copies[i]);
+        close_action(lo);
+    }
+    close_action(lo);
+    act_plain(lo, ACTION_COPY_COMMIT);
+    close_action(lo);
+}
+
+// Copied ahead, or as its first part.
+static void act_shifted_rows(Lowering *lo, TileOp *op, const Ring *ring, const ShiftedCopy *rows)
+{
+    const bool ahead = lo->shifted_rows->ahead;
+    as_map(lo, op); // for its work
+    Action *const copy =
+        open_action(lo, (Action){ .kind = ACTION_COPY,
+                                  .op = op,
+                                  .copy = { .how = COPY_THREADS, .ring = ring->index, .shifts = true, .ahead = ahead },
+                                  .print = rows });
+    access_tile(lo, copy, rows->tile, false, true, false);
+    if (!ahead) {
+        act_fetch_of_rows(lo, rows);
+        act_plain(lo, ACTION_COPY_COMMIT);
+    }
+    act(lo, (Action){ .kind = ACTION_COPY_WAIT, .wait = { .pending = ahead, .is_by_groups = true } });
+    close_action(lo);
+}
+
 // By all threads of the producer.
 static void act_elements(Lowering *lo, TileOp *op, const Ring *ring)
 {
@@ -100,11 +149,10 @@ static void act_elements(Lowering *lo, TileOp *op, const Ring *ring)
     Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
     const ShiftedCopy *const shifted = shifted_copy_of(lo, op);
     if (shifted) {
-        as_map(lo, op); // for its work
-        copy.copy.shifts = true;
-        copy.copy.ahead = lo->shifted_rows->ahead;
-        copy.print = shifted;
-    } else if (lo->stepped_rows && lo->stepped_rows->op == op) {
+        act_shifted_rows(lo, op, ring, shifted);
+        return;
+    }
+    if (lo->stepped_rows && lo->stepped_rows->op == op) {
         copy.copy.walks = true;
         copy.print = plan_stepped_copy(lo, lo->stepped_rows);
     }
@@ -262,8 +310,11 @@ static void decide_producer_pipeline(Lowering *lo, TileOp *op)
         lo->stepped_rows = lo->by_tma ? NULL : find_stepped_rows(lo, op);
         lo->shifted_rows = lo->by_tma || lo->stepped_rows ? NULL : find_shifted_rows(lo, op);
         const void *const plan = lo->stepped_rows ? (const void *)lo->stepped_rows : lo->shifted_rows;
+        const bool ahead = lo->shifted_rows && lo->shifted_rows->ahead;
+        if (ahead) act_fetches(lo, lo->shifted_rows, SCOPE_ANY_STEP);
         open_action(
             lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = plan });
+        if (ahead) act_fetches(lo, lo->shifted_rows, SCOPE_FURTHER_STEP);
         decide_producer_steps(lo, op);
         close_action(lo);
         lo->stepped_rows = NULL;

@@ -66,13 +66,6 @@ static const char *shape_of(Printer *pr, const ShiftedCopy *copy)
                         copy->tile->shared.panel_bytes);
 }
 
-static bool is_first_of_ring(const ShiftedRows *rows, int i)
-{
-    for (int j = 0; j < i; j++)
-        if (rows->copies[j].tile->ring == rows->copies[i].tile->ring) return false;
-    return true;
-}
-
 static Expr *slot_pointer(Printer *pr, const TileInfo *tile)
 {
     Expr *const slot = var_of(pr, ring_vars(pr, tile->ring->ring_state)->slot);
@@ -215,6 +208,7 @@ void print_shifted_copy(Printer *pr, const ShiftedCopy *copy)
     const int i = copy->index;
     const bool ahead = vars->rows->ahead;
     Nest block;
+    pr->next_part = NULL; // its parts are here
     begin_block(pr, &block);
     if (!ahead) {
         vars->here[i] = declare_place(pr, copy);

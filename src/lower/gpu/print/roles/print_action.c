@@ -173,6 +173,7 @@ static void begin_planned(Printer *pr, const Action *action)
     case STEPS_OF_ROW_INDICES: begin_row_index_loop(pr); return;
     case STEPS_OF_STEPPED_ROWS: begin_stepped_rows(pr, action); return;
     case STEPS_OF_SHIFTED_ROWS: begin_shifted_rows(pr, action); return;
+    case STEPS_WITH_THE_LOOP: return;
     case STEPS_MULTISTAGE: begin_multistage(pr, action); return;
     }
 }
@@ -187,6 +188,7 @@ static void end_planned(Printer *pr, const Action *action)
     case STEPS_OF_ROW_INDICES: end_row_index_loop(pr); return;
     case STEPS_OF_STEPPED_ROWS: end_stepped_rows(pr, action); return;
     case STEPS_OF_SHIFTED_ROWS: end_shifted_rows(pr, action); return;
+    case STEPS_WITH_THE_LOOP: return;
     case STEPS_MULTISTAGE: end_multistage(pr, action); return;
     }
 }
@@ -247,6 +249,7 @@ static bool has_otherwise(const Action *action)
 
 void print_tree(Printer *pr, const Action *action)
 {
+    if (is_printed_with_loop(action)) return;
     print_place(pr, action->span);
     if (!has_control_flow(action)) {
         trace_begins(pr, action);
