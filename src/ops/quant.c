@@ -15,7 +15,7 @@ enum {
     WORDS_READ = 4,        // of codes of i4 or i2 of one row on a GPU, by a thread at a time: 16 bytes
     RING_CODES = 1 << 27,  // of such codes, from which on they are fetched ahead
     RING_COLUMNS = 128,    // of a tile of several rows
-    ROW_CODES = 1 << 26,   // up to which one row by codes of 4 bits goes without tensor cores
+    ROW_CODES = 1 << 26,   // up to which one row by codes of 4 bits with zeros of a block goes without tensor cores
     STEP_ON_CPU = 1024,    // columns of codes
     GEMV_ROWS = 2,         // ... on a GPU, where codes have scales of groups
     TILED_CODES = 1 << 25, // from which on one row goes by tiles
@@ -380,21 +380,21 @@ static const char *step_on_cpu(const Call *call, int chunk, char text[16])
     return text;
 }
 
-// One row of groups of a block's columns on Hopper, of matrices that tiles take longer for (one H200).
-static bool takes_row(const Call *call, const Format *f, int group)
+// One row on Hopper, but of large matrices with zeros of groups of a block's columns, which tiles are faster for (one H200).
+static bool takes_row(const Call *call, const Format *f, const kiln_quantised_gemm_args *g, int group)
 {
-    return ops_on_hopper(call->ops) && call_extent(call, "M") == 1 && group == BLOCK &&
+    return ops_on_hopper(call->ops) && call_extent(call, "M") == 1 && group >= K_STEP &&
            (f->code == KILN_U4 || f->code == KILN_I4) && f != &formats[KILN_QUANT_NF4] &&
-           call_extent(call, "N") * call_extent(call, "K") <= ROW_CODES;
+           (group < BLOCK || !g->zeros || call_extent(call, "N") * call_extent(call, "K") <= ROW_CODES);
 }
 
-static kiln_status choose_row(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+static kiln_status choose_row(Call *call, const Format *f, const kiln_quantised_gemm_args *g, int group)
 {
     retype(call, A, g->a->type, K_STEP);
     retype(call, CODES, KILN_U32, 0);
-    return call_kernel(call, "quant/row.tile", "quant_row", "T=%s, TC=%s, SIGNED=%s, TS=%s%-s%-s%-s",
+    return call_kernel(call, "quant/row.tile", "quant_row", "T=%s, TC=%s, SIGNED=%s, TS=%s, G=%d%-s%-s%-s",
                        kiln_type_name(g->a->type), kiln_type_name(g->c->type), yes(f->code == KILN_I4),
-                       kiln_type_name(g->scales->type), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
+                       kiln_type_name(g->scales->type), group, LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
                        LACKS(g->bias, "BIAS"));
 }
 
@@ -406,7 +406,7 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
     const bool is_few = ops_on_hopper(call->ops) && takes_few(f, group);
-    if (takes_row(call, f, group)) return choose_row(call, f, g);
+    if (takes_row(call, f, g, group)) return choose_row(call, f, g, group);
     if (m <= gemv_rows(call, f, is_few)) {
         char step[16];
         retype(call, A, g->a->type, chunk);
