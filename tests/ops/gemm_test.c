@@ -271,6 +271,10 @@ static void what_is_refused(void **state)
             "kiln_gemm: 'a' has rank 1, expected 2, or 3 with a batch");
     REFUSED(kiln_gemm(ops, NULL, &args), args, args.a = &two, KILN_BAD_SHAPE,
             "kiln_gemm: 'b' has no batch, but 'a' has one of 2");
+    kiln_tensor turned = t.c->tensor;
+    turned.has_strides = true, turned.strides[0] = -64, turned.strides[1] = 1;
+    REFUSED(kiln_gemm(ops, NULL, &args), args, args.c = &turned, KILN_BAD_ALIGNMENT,
+            "dimension 0 of 'c' has stride -64, which is -128 bytes, expected a positive multiple of 16");
     args.activation = (kiln_activation)9;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'activation' is 9");
     args.activation = KILN_ACTIVATION_NONE;
