@@ -91,7 +91,8 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
     c         [Z][M][N]; None: allocated, with elements of `type`, None: those of a, of i8 i32; bf16, f16, f32, e4m3 or e5m2, of
               i8 also i32, of f64 f64 alone
     bias      [N], residual [Z][M][N], both of c's type; or None
-    a_scales  f32 [Z][M], b_scales f32 [Z][N], or None; not with c of i32 or f64
+    a_scales  f32 [Z][M], b_scales f32 [Z][N], or None; not with c of i32 or f64. Of e4m3 without a batch also of blocks: [M][K/128],
+              [N/128, rounded up][K/128], with transpose_b and `type` or `c`; K is a multiple of 128
     precision of products of f32: None or "f32", "tf32", "tf32x3" (about as exact as f32, on tensor cores)
     activation: None, "relu", "gelu", "gelu_tanh" or "silu"; scale: None: 1
     up        as b, up_scales f32 [Z][N], up_bias [N] of c's type; or None

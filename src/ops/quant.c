@@ -2,6 +2,7 @@
 // quant.c - the operators of kiln/ops/quant.h over kernels/quant.
 #include "kiln/ops/quant.h"
 #include "ops/call.h"
+#include "ops/gemm_blocks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +24,6 @@ enum {
     SMALL_TILES_ROWS = 16,
     FEW_MOST_ROWS = 32,
     PART_BLOCKS = 32, // that a part of few rows keeps scales of
-    FEW_PARTS = 4,    // of fp8 by blocks
     PARTS_MOST = 16,  // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
     TILE_ROWS = 128, // also of weights, as the left operand, and the columns of a step
@@ -435,30 +435,6 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     return status;
 }
 
-// Whether each multiprocessor has a tile of two blocks' columns.
-static bool fills_wide_tiles(const Call *call, int64_t m)
-{
-    const int64_t across = (call_extent(call, "N") + 2 * BLOCK - 1) / (2 * BLOCK);
-    return (m + TILE_ROWS - 1) / TILE_ROWS * across >= ops_processors(call->ops);
-}
-
-// At most 16 rows of a matrix with long rows that do not fill the processors: parts along K.
-static bool takes_fp8_parts(const Call *call)
-{
-    const int64_t tiles = (call_extent(call, "N") + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS;
-    return !ops_on_cpu(call->ops) && call_extent(call, "M") <= SMALL_TILES_ROWS && tiles <= ops_processors(call->ops) &&
-           call_extent(call, "BLOCKS") >= PART_BLOCKS;
-}
-
-static kiln_status choose_fp8_parts(Call *call, const kiln_quantised_gemm_args *g)
-{
-    const int64_t least = (call_extent(call, "BLOCKS") + PART_BLOCKS - 1) / PART_BLOCKS;
-    const kiln_status status = call_kernel(call, "quant/fp8_block.tile", "fp8_block_few", "TC=%s%-s",
-                                           kiln_type_name(g->c->type), LACKS(g->bias, "BIAS"));
-    call_add(call, KILN_INT(least < FEW_PARTS ? FEW_PARTS : least));
-    return status;
-}
-
 // Rows by codes of i4 or i2 on a GPU that take less time one by one than by tiles (one H200).
 static bool takes_bytes_rows(const Call *call, int bits)
 {
@@ -480,25 +456,6 @@ static kiln_status choose_bytes_rows(Call *call, const kiln_quantised_gemm_args 
                        LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
 }
 
-// Where tiles of 128 x 128 fill a half of the processors or less, narrower ones, four steps of K at once; a quarter, smaller ones.
-static kiln_status choose_fp8_blocks(Call *call, const kiln_quantised_gemm_args *g)
-{
-    const int64_t m = call_extent(call, "M"), n = call_extent(call, "N");
-    const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS * ((n + BLOCK - 1) / BLOCK);
-    const bool on_cpu = ops_on_cpu(call->ops), on_hopper = ops_on_hopper(call->ops);
-    const int processors = ops_processors(call->ops);
-    const char *const c = kiln_type_name(g->c->type), *const bias = LACKS(g->bias, "BIAS");
-    const char *const file = "quant/fp8_block.tile";
-    const bool is_small = !on_cpu && (m <= FEW_TILES_ROWS || (on_hopper && 4 * tiles <= processors));
-    if (takes_fp8_parts(call)) return choose_fp8_parts(call, g);
-    if (!on_cpu && fills_wide_tiles(call, m)) return call_kernel(call, file, "fp8_block_wide", "TC=%s%-s", c, bias);
-    if (on_hopper && !is_small && 2 * tiles <= processors)
-        return call_kernel(call, file, "fp8_block_narrow", "TC=%s%-s", c, bias);
-    return call_kernel(call, file, "fp8_block", "TC=%s, BM=%d%s%-s", c,
-                       is_small || m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS,
-                       is_small ? ", BN=64, STAGES=5" : "", bias);
-}
-
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M");
@@ -510,7 +467,7 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
                                            : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
-        return choose_fp8_blocks(call, g);
+        return gemm_choose_blocks(call, g->c->type, g->bias);
     }
     const int bits = (int)kiln_type_bits(f->code);
     if (is_left && takes_bytes_rows(call, bits)) return choose_bytes_rows(call, g, bits);

@@ -1498,9 +1498,9 @@ pub struct GemmArgs<'a> {
     pub activation: Activation,
     /// `` any number; NULL: 1 ``
     pub scale: Option<f64>,
-    /// `` in f32 [Z][M]; NULL: 1. Not with c of i32 or f64 ``
+    /// `` in f32 [Z][M], or of blocks [M][K/128]; NULL: 1. Not with c of i32 or f64 ``
     pub a_scales: Option<&'a Tensor>,
-    /// `` in f32 [Z][N]; NULL: 1. Not with c of i32 or f64 ``
+    /// `` in f32 [Z][N], or of blocks [N/128, rounded up][K/128]; NULL: 1. Not with c of i32 or f64 ``
     pub b_scales: Option<&'a Tensor>,
     pub precision: Precision,
     /// `` in as b; NULL: no pair. Not with c of i32 ``
