@@ -132,7 +132,7 @@ STRUCTS = {
     "kiln_linear_attention_backward_args": "*q *k *v *gates *decay *offsets *initial_states *initial_keys *out *norm *dout "
                                            "*dfinal_states *dfinal_keys *dq *dk *dv *dgates *ddecay *dinitial_states "
                                            "*dinitial_keys scale:f workspace:p workspace_bytes:z",
-    "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
+    "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f *keys *norm",
     "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *z *offsets *initial_states *out *ungated *final_states ?plain_dt workspace:p "
                         "workspace_bytes:z",
     "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *z *ungated *offsets *initial_states *dout *dfinal_states *dx *ddt "

@@ -1346,8 +1346,9 @@ def linear_attention_backward(q: Array, k: Array, v: Array, dout: Array, dq: Opt
 def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Optional[Array] = None, *,
                           gates: Optional[Array] = None, decay: Optional[Array] = None,
                           from_: Optional[Array] = None, to: Optional[Array] = None, scale: Optional[float] = None,
-                          stream: Any = None) -> Any:
-    """`linear_attention` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
+                          keys: Optional[Array] = None, norm: Optional[Array] = None, stream: Any = None) -> Any:
+    """`linear_attention` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written. With
+    keys, f32 [M][H][DK], read and written beside them, out is normalised; norm, f32 [B][R][H], is what it is multiplied by.
 
     q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], decay f32 [H], or None
     from_     i32 [B]: the number of each request's state before its first token; None: b
@@ -1358,6 +1359,9 @@ def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Opti
                 to=to, **{"from": from_})
     call.inout("states", states)
     out = call.output("out", out, call.extents("v", 4), call.type_of("q"))
+    if keys is not None:
+        call.inout("keys", keys)
+        call.output("norm", norm, call.extents("v", 3), "f32")
     call.set(scale=scale)
     call.run(stream)
     return out

@@ -1290,6 +1290,8 @@ pub struct kiln_linear_attention_step_args {
     pub states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub scale: *const f64,
+    pub keys: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
 }
 
 impl Default for kiln_linear_attention_step_args {

@@ -2113,6 +2113,10 @@ pub struct LinearAttentionStepArgs<'a> {
     pub out: Option<&'a Tensor>,
     /// `` > 0; NULL: 1/sqrt(DK) ``
     pub scale: Option<f64>,
+    /// `` inout f32 [M][H][DK]: Z, beside each state; out is multiplied by n. NULL: it is not ``
+    pub keys: Option<&'a Tensor>,
+    /// `` out f32 [B][R][H]: n, with keys ``
+    pub norm: Option<&'a Tensor>,
 }
 
 impl LinearAttentionStepArgs<'_> {
@@ -2131,6 +2135,8 @@ impl LinearAttentionStepArgs<'_> {
             states: tensor(self.states, held),
             out: tensor(self.out, held),
             scale: number(self.scale, numbers),
+            keys: tensor(self.keys, held),
+            norm: tensor(self.norm, held),
         }
     }
 }
