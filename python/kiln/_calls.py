@@ -23,6 +23,8 @@ STRUCTS = {
     "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
     "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
                             "weight_group:e exponent_offset:e",
+    "kiln_quant_unpack_args": "*codes *scales *zeros *minima *weights format:e group:e",
+    "kiln_quant_ternary_args": "*weights *offsets *codes *scales workspace:p workspace_bytes:z",
     "kiln_attention_args": "*q *k *v *out *lse ?causal window:i scale:f *sinks softcap:d workspace:p workspace_bytes:z",
     "kiln_attention_varlen_args": "*q *k *v *q_offsets *k_offsets max_queries:i *out *lse ?causal window:i scale:f "
                                   "*sinks softcap:d",
@@ -105,7 +107,7 @@ STRUCTS = {
     "kiln_gated_norm_args": "*x *z *weight *out eps:d ?gate_first ?sigmoid",
     "kiln_gated_norm_backward_args": "*x *z *weight *dout *dresidual *dx *dz *dweight eps:d ?gate_first ?sigmoid workspace:p "
                                      "workspace_bytes:z",
-    "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward",
+    "kiln_rotary_embedding_args": "*x *positions rotary:r trained_length:i ?backward *lengths",
     "kiln_activate_args": "*gate *up *out activation:e",
     "kiln_activate_backward_args": "*gate *up *dout *dgate *dup activation:e",
     "kiln_softmax_args": "*x *out",
@@ -113,7 +115,8 @@ STRUCTS = {
     "kiln_cross_entropy_backward_args": "*logits *labels *lse *dloss *dlogits",
     "kiln_embedding_args": "*table *tokens *out scale:f",
     "kiln_argmax_args": "*x *index",
-    "kiln_cast_fp8_args": "*x *out *scales group:i",
+    "kiln_cast_fp8_args": "*x *out *scales group:i *counts",
+    "kiln_cast_int8_args": "*x *out *scales",
     "kiln_hadamard_args": "*x *out",
     "kiln_conv2d_args": "*x *filter *out stride:i dilation:i pad:i",
     "kiln_gdn_args": "*q *k *v *gates *beta *offsets *initial_states *out *final_states ?normalize scale:f workspace:p "
@@ -129,7 +132,7 @@ STRUCTS = {
     "kiln_linear_attention_backward_args": "*q *k *v *gates *decay *offsets *initial_states *initial_keys *out *norm *dout "
                                            "*dfinal_states *dfinal_keys *dq *dk *dv *dgates *ddecay *dinitial_states "
                                            "*dinitial_keys scale:f workspace:p workspace_bytes:z",
-    "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f",
+    "kiln_linear_attention_step_args": "*q *k *v *gates *decay *from *to *states *out scale:f *keys *norm",
     "kiln_mamba2_args": "*x *dt *a *b *c *skip *dt_bias *z *offsets *initial_states *out *ungated *final_states ?plain_dt workspace:p "
                         "workspace_bytes:z",
     "kiln_mamba2_backward_args": "*x *dt *a *b *c *skip *dt_bias *z *ungated *offsets *initial_states *dout *dfinal_states *dx *ddt "

@@ -31,7 +31,7 @@ from ._warm import plan_types, warm
 __all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "activate_backward", "argmax",
            "attention", "attention_backward", "attention_backward_varlen", "attention_decode", "attention_kvpacked",
            "attention_qkvpacked", "attention_varlen", "block_mask", "block_sparse", "block_sparse_decode",
-           "block_sparse_gemm", "cast_fp8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
+           "block_sparse_gemm", "cast_fp8", "cast_int8", "causal_conv", "causal_conv_backward", "causal_conv_step", "check_values",
            "clean_logits", "conv2d", "cross_entropy", "cross_entropy_backward", "embedding", "gated_norm",
            "gated_norm_backward", "gdn_backward", "gdn_forward", "gdn_gates", "gdn_gates_backward", "gdn_step", "gemm",
            "grouped_gemm", "grouped_gemm_weights", "grouped_mxfp4", "hadamard", "index_append", "indexed_attention",
@@ -42,7 +42,7 @@ __all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "ac
            "moe_permute", "moe_route", "moe_unpermute", "nsa_choose", "nsa_combine", "nsa_combine_backward",
            "nsa_compressed_backward", "nsa_decode", "nsa_decode_choose", "nsa_decode_pool", "nsa_forward",
            "nsa_selected", "nsa_selected_backward", "paged_append", "paged_attention", "paged_plan", "paged_slots",
-           "quant_pack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample", "softmax", "sparse24_pack",
+           "quant_pack", "quant_ternary", "quant_unpack", "quantised_gemm", "rms_norm", "rotary_embedding", "sample", "softmax", "sparse24_pack",
            "topk", "topk_select", "vertical_slash", "vertical_slash_estimate"]
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
@@ -91,7 +91,8 @@ def gemm(a: Array, b: Array, c: Optional[Array] = None, *, bias: Optional[Array]
     c         [Z][M][N]; None: allocated, with elements of `type`, None: those of a, of i8 i32; bf16, f16, f32, e4m3 or e5m2, of
               i8 also i32, of f64 f64 alone
     bias      [N], residual [Z][M][N], both of c's type; or None
-    a_scales  f32 [Z][M], b_scales f32 [Z][N], or None; not with c of i32 or f64
+    a_scales  f32 [Z][M], b_scales f32 [Z][N], or None; not with c of i32 or f64. Of e4m3 without a batch also of blocks: [M][K/128],
+              [N/128, rounded up][K/128], with transpose_b and `type` or `c`; K is a multiple of 128
     precision of products of f32: None or "f32", "tf32", "tf32x3" (about as exact as f32, on tensor cores)
     activation: None, "relu", "gelu", "gelu_tanh" or "silu"; scale: None: 1
     up        as b, up_scales f32 [Z][N], up_bias [N] of c's type; or None
@@ -167,6 +168,30 @@ def quant_pack(weights: Array, scales: Optional[Array] = None, zeros: Optional[A
              exponent_offset=exponent_offset)
     call.run(stream)
     return QuantisedWeights(format, group, codes, made, made_zeros, minima)
+
+
+def quant_unpack(weights: QuantisedWeights, k: int, out: Optional[Array] = None, *, type: Any = "bf16",
+                 stream: Any = None) -> Any:
+    """Packed weights as numbers, rounded once: out, [N][k] of `type`, bf16, f16 or f32, or of `out`. Returns out."""
+    call = Call("kiln_quant_unpack", "kiln_quant_unpack_args", codes=weights.codes, scales=weights.scales, zeros=weights.zeros,
+                minima=weights.minima)
+    out = call.output("weights", out, (call.extents("codes", 1)[0], k), type)
+    call.set(format=_choice("format", weights.format, _FORMATS), group=weights.group)
+    call.run(stream)
+    return out
+
+
+def quant_ternary(weights: Array, offsets: Optional[Array] = None, *, stream: Any = None) -> QuantisedWeights:
+    """Weights of BitNet: -1, 0 or 1 times the mean magnitude of a group of rows, for `quantised_gemm`.
+
+    weights   T [N][K], K a multiple of 32, at least 32; offsets: i32 [groups + 1], the rows of each group, None: one group
+    """
+    call = Call("kiln_quant_ternary", "kiln_quant_ternary_args", weights=weights, offsets=offsets)
+    n, k = call.extents("weights", 2)
+    codes = call.output("codes", None, (n, -(-k // 128) * 32), "u8")
+    scales = call.output("scales", None, (n,), "f32")
+    call.run(stream)
+    return QuantisedWeights("w2a8", 0, codes, scales)
 
 
 def quantised_gemm(a: Array, weights: QuantisedWeights, c: Optional[Array] = None, *, a_scales: Optional[Array] = None,
@@ -1321,8 +1346,9 @@ def linear_attention_backward(q: Array, k: Array, v: Array, dout: Array, dq: Opt
 def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Optional[Array] = None, *,
                           gates: Optional[Array] = None, decay: Optional[Array] = None,
                           from_: Optional[Array] = None, to: Optional[Array] = None, scale: Optional[float] = None,
-                          stream: Any = None) -> Any:
-    """`linear_attention` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written.
+                          keys: Optional[Array] = None, norm: Optional[Array] = None, stream: Any = None) -> Any:
+    """`linear_attention` for the next tokens of each request; states, f32 or T [M][H][DK][DV], are read and written. With
+    keys, f32 [M][H][DK], read and written beside them, out is normalised; norm, f32 [B][R][H], is what it is multiplied by.
 
     q, k      T [B][R][HK][DK], v T [B][R][H][DV]; gates f32 [B][R][H], decay f32 [H], or None
     from_     i32 [B]: the number of each request's state before its first token; None: b
@@ -1333,6 +1359,9 @@ def linear_attention_step(q: Array, k: Array, v: Array, states: Array, out: Opti
                 to=to, **{"from": from_})
     call.inout("states", states)
     out = call.output("out", out, call.extents("v", 4), call.type_of("q"))
+    if keys is not None:
+        call.inout("keys", keys)
+        call.output("norm", norm, call.extents("v", 3), "f32")
     call.set(scale=scale)
     call.run(stream)
     return out
@@ -1550,12 +1579,15 @@ def gated_norm_backward(x: Array, z: Optional[Array], weight: Optional[Array], d
 
 
 def rotary_embedding(x: Array, positions: Array, *, rotary: Optional[Rotary] = None, trained_length: int = 0,
-                     backward: bool = False, stream: Any = None) -> Any:
-    """Turns pairs of each head's elements in place. x: T [tokens][H][D]; positions: i32 [tokens]; rotary: "halves",
-    "interleaved", "yarn" or "llama3"; backward: by the opposite angle. Returns x."""
+                     lengths: Optional[Array] = None, backward: bool = False, stream: Any = None) -> Any:
+    """Turns pairs of each head's elements in place. x: T [tokens][H][D]; positions: i32 [tokens]; rotary: a style, or a dict of
+    what it has; lengths: i32 [tokens], of NTK's styles how long the sequence of each token is; backward: by the opposite angle.
+    Returns x."""
     call = Call("kiln_rotary_embedding", "kiln_rotary_embedding_args")
     call.inout("x", x)
     call.put("positions", as_tensor(positions))
+    if lengths is not None:
+        call.put("lengths", as_tensor(lengths))
     _rotary(call, rotary)
     call.set(trained_length=trained_length, backward=backward)
     call.run(stream)
@@ -1642,14 +1674,26 @@ def argmax(x: Array, index: Optional[Array] = None, *, stream: Any = None) -> An
 
 
 def cast_fp8(x: Array, out: Optional[Array] = None, scales: Optional[Array] = None, *, group: int = 0,
-             stream: Any = None) -> Tuple[Any, Any]:
+             counts: Optional[Array] = None, rows: int = 0, stream: Any = None) -> Tuple[Any, Any]:
     """x, T [M][N], is about out * scale, for each row, or each `group` (32, 64, 128 or 256) neighbours in it.
-    Returns (out, scales): e4m3 [M][N]; f32 [M], with a group [M][ceil(N / group)]."""
-    call = Call("kiln_cast_fp8", "kiln_cast_fp8_args", x=x)
-    rows, columns = call.extents("x", 2)
-    out = call.output("out", out, (rows, columns), "e4m3")
-    scales = call.output("scales", scales, (rows, -(-columns // group)) if group > 0 else (rows,), "f32")
+    Returns (out, scales): e4m3 [M][N]; f32 [M], with a group [M][ceil(N / group)]. With counts, i32 [G], x has groups of so many
+    rows, of which each gets a place of `rows` rows: e4m3 [G][rows][N], f32 [G][rows][...]."""
+    call = Call("kiln_cast_fp8", "kiln_cast_fp8_args", x=x, counts=counts)
+    lines, columns = call.extents("x", 2)
+    places = (lines,) if counts is None else call.extents("counts", 1) + (rows,)
+    out = call.output("out", out, tuple(places) + (columns,), "e4m3")
+    scales = call.output("scales", scales, tuple(places) + ((-(-columns // group),) if group > 0 else ()), "f32")
     call.set(group=group)
+    call.run(stream)
+    return out, scales
+
+
+def cast_int8(x: Array, out: Optional[Array] = None, scales: Optional[Array] = None, *, stream: Any = None) -> Tuple[Any, Any]:
+    """x, T [M][N], is about out * scale for each row. Returns (out, scales): i8 [M][N], f32 [M]."""
+    call = Call("kiln_cast_int8", "kiln_cast_int8_args", x=x)
+    rows, columns = call.extents("x", 2)
+    out = call.output("out", out, (rows, columns), "i8")
+    scales = call.output("scales", scales, (rows,), "f32")
     call.run(stream)
     return out, scales
 

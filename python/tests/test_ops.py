@@ -65,8 +65,20 @@ class Products(unittest.TestCase):
         i = np.arange(3 * 128).reshape(3, 128).astype("i1")
         whole = ops.quant_pack((codes - 8).astype("i1").view("u1"), format="w8a8", n=40, k=128)
         np.testing.assert_array_equal(ops.quantised_gemm(i, whole, type="f32"), i.astype("i4") @ (codes - 8).T)
+        near(ops.quant_unpack(weights, 128, type="f32"), expected)
         with self.assertRaises(TypeError):
             ops.quant_pack(codes, format="int3", n=40, k=128)
+
+    def test_ternary_weights(self):
+        w, x = normal(40, 128), normal(3, 128)
+        made = ops.quant_ternary(w, np.array([0, 24, 40], "i4"))
+        mean = np.concatenate([np.abs(w[:24]).mean().repeat(24), np.abs(w[24:]).mean().repeat(16)])[:, None]
+        near(ops.quant_unpack(made, 128, type="f32"), np.clip(np.rint(w / mean), -1, 1) * mean, 1e-4)
+        a, scales = ops.cast_int8(x)
+        near(scales, np.abs(x).max(1) / 127)
+        near(a, np.rint(x / np.asarray(scales)[:, None]))
+        expected = (np.asarray(a) * np.asarray(scales)[:, None]) @ (np.clip(np.rint(w / mean), -1, 1) * mean).T
+        near(ops.quantised_gemm(a, made, a_scales=scales, type="f32"), expected, 1e-3)
 
     def test_messages_name_what_is_wrong(self):
         a = normal(6, 48)
@@ -306,6 +318,10 @@ class Small(unittest.TestCase):
         out, scales = ops.cast_fp8(x.reshape(6, 64))
         self.assertEqual(tuple(out.shape), (6, 64))
         near(scales, np.abs(x).max(-1).reshape(6) / 448)
+        out, scales = ops.cast_fp8(x.reshape(6, 64), group=32, counts=np.array([4, 2], "i4"), rows=5)
+        self.assertEqual((tuple(out.shape), tuple(scales.shape)), ((2, 5, 64), (2, 5, 2)))
+        near(np.asarray(scales)[1, :2], np.abs(x.reshape(6, 2, 32)[4:]).max(-1) / 448)
+        near(np.asarray(scales)[1, 2:], 0)
         near(ops.activate(x, x, activation="relu"), np.maximum(x, 0) * x)
 
 

@@ -63,12 +63,13 @@ static bool is_no_index(const Expr *x, void *context)
 }
 
 // Whether some value lies outside 0 .. room for certain: all of them, or, where nothing decides about it, one that
-// indices take. (A value read or converted need not take all that its type allows.)
+// indices take. (A value read or converted need not take all that its type allows; there may be none, in a loop that never runs.)
 static bool is_outside(Checker *cx, const Expr *x, int64_t room)
 {
     const Range r = expr_range(x);
+    if (r.has_lo && r.has_hi && r.lo > r.hi) return false;
     if ((r.has_hi && r.hi < 0) || (r.has_lo && r.lo > room)) return true;
-    if (cx->guards > 0 || expr_any(x, is_no_index, NULL) || !r.has_lo || !r.has_hi || r.lo > r.hi) return false;
+    if (cx->guards > 0 || expr_any(x, is_no_index, NULL) || !r.has_lo || !r.has_hi) return false;
     return r.lo < 0 || r.hi > room;
 }
 

@@ -175,7 +175,7 @@ static kiln_status check_rows(const Call *call, const Want *want)
                          "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
                          " bytes, expected a positive multiple of 16",
                          callers_dim(call, want, dim), want->name, stride,
-                         (int64_t)((uint64_t)stride * (uint64_t)kiln_type_bits(want->tensor->type) / 8));
+                         (int64_t)((uint64_t)stride * (uint64_t)kiln_type_bits(want->tensor->type)) / 8);
     case ROWS_OVERLAP:
         return call_fail(call, KILN_BAD_SHAPE,
                          "'%s' is written, but with stride %" PRId64 " in dimension %d its "

@@ -2,6 +2,7 @@
 // gemm.c - the operators of kiln/ops/gemm.h over kernels/gemm/any.tile.
 #include "kiln/ops/gemm.h"
 #include "ops/call.h"
+#include "ops/gemm_blocks.h"
 #include "ops/gemm_sparse.h"
 #include "ops/gemm_tiles.h"
 
@@ -177,6 +178,7 @@ static kiln_status prepare(Call *call, const void *args)
     const kiln_gemm_args *const g = args;
     kiln_status status = check_ranks(call, g);
     if (!status && gemm_is_sparse(g)) return gemm_prepare_sparse(call, g);
+    if (!status && gemm_has_blocks(g)) return gemm_prepare_blocks(call, g);
     if (!status) status = check(call, g);
     if (status) return status;
     return is_one_row(call, g) ? choose_row(call, g) : choose(call, g);

@@ -201,9 +201,12 @@ static kiln_status check_rotary(Call *call, const kiln_rotary_embedding_args *a,
 {
     const kiln_rotary otherwise = { .style = KILN_ROTARY_HALVES }, *const given = a->rotary ? a->rotary : &otherwise;
     const Want wants[] = { { OUT, "x", a->x, TYPES_FLOAT, "X[tokens][H][D]" },
-                           { IN, "positions", a->positions, 1 << KILN_I32, "POSITION[tokens]" } };
+                           { IN, "positions", a->positions, 1 << KILN_I32, "POSITION[tokens]" },
+                           { IN_OPTIONAL, "lengths", a->lengths, 1 << KILN_I32, "LENGTH[tokens]" } };
     kiln_status status = check_all(call, wants, COUNT(wants));
-    return status ? status : rotary_take_positions(call, given, call_extent(call, "D"), a->trained_length, r);
+    return status
+               ? status
+               : rotary_take_positions(call, given, call_extent(call, "D"), a->trained_length, a->lengths != NULL, r);
 }
 
 kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_rotary_embedding_args *a)
@@ -214,9 +217,9 @@ kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln
     if (call_again(&call, stream, &status)) return status;
     status = check_rotary(&call, a, &r);
     if (!status)
-        status = call_kernel(&call, "nn/rotary.tile", "rotary", "T=%s, D=%d, SIZE=%d, OFFSET=%d, STYLE=%d, BACK=%s",
+        status = call_kernel(&call, "nn/rotary.tile", "rotary", "T=%s, D=%d, SIZE=%d, OFFSET=%d, STYLE=%d, BACK=%s%s",
                              kiln_type_name(a->x->type), (int)call_extent(&call, "D"), (int)r.size, (int)r.offset,
-                             (int)r.style, yes(a->backward));
+                             (int)r.style, yes(a->backward), LACKS(a->lengths, "LENGTH"));
     if (status) return status;
     rotary_add(&call, &r, a->trained_length);
     return call_run(&call, stream, NULL, 0);
@@ -393,29 +396,56 @@ kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_ar
 
 // ---- casts and transforms
 
+// The three tensors of a cast, and the counts of groups of rows.
+static kiln_status check_cast(Call *call, const kiln_cast_fp8_args *a)
+{
+    const Want rows[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
+                          { OUT, "out", a->out, 1 << KILN_E4M3, "Y[M][N]" },
+                          { OUT, "scales", a->scales, 1 << KILN_F32, a->group ? "[M][groups]" : "[M]" } };
+    const Want counted[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
+                             { IN, "counts", a->counts, 1 << KILN_I32, "[G]" },
+                             { OUT, "out", a->out, 1 << KILN_E4M3, "Y[G][R][N]" },
+                             { OUT, "scales", a->scales, 1 << KILN_F32, "[G][R][groups]" } };
+    const kiln_status status =
+        a->counts ? check_all(call, counted, COUNT(counted)) : check_all(call, rows, COUNT(rows));
+    if (status || (!a->group && !a->counts)) return status;
+    if (a->group != 32 && a->group != 64 && a->group != 128 && a->group != 256)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'group' is %" PRId64 ", expected 32, 64, 128%s", a->group,
+                         a->counts ? " or 256 with 'counts'" : ", 256 or 0 for rows");
+    const int64_t given = call_extent(call, "groups"), expected = (call_extent(call, "N") + a->group - 1) / a->group;
+    if (given == expected) return KILN_OK;
+    return call_fail(call, KILN_BAD_SHAPE,
+                     "dimension %d of 'scales' is %" PRId64 ", expected %" PRId64 ": groups of %" PRId64
+                     " in rows of %" PRId64,
+                     a->counts ? 2 : 1, given, expected, a->group, call_extent(call, "N"));
+}
+
 kiln_status kiln_cast_fp8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_fp8_args *a)
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_cast_fp8", ops, a, FORM(kiln_cast_fp8_args));
     if (call_again(&call, stream, &status)) return status;
-    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
-                           { OUT, "out", a->out, 1 << KILN_E4M3, "Y[M][N]" },
-                           { OUT, "scales", a->scales, 1 << KILN_F32, a->group ? "[M][groups]" : "[M]" } };
-    status = check_all(&call, wants, COUNT(wants));
+    status = check_cast(&call, a);
     if (status) return status;
-    if (!a->group) status = call_kernel(&call, "cast/fp8.tile", "cast_per_token", "T=%s", kiln_type_name(a->x->type));
-    else if (a->group != 32 && a->group != 64 && a->group != 128 && a->group != 256)
-        return call_fail(&call, KILN_BAD_ARGUMENT, "'group' is %" PRId64 ", expected 32, 64, 128, 256 or 0 for rows",
-                         a->group);
-    else if (call_extent(&call, "groups") != (call_extent(&call, "N") + a->group - 1) / a->group)
-        return call_fail(&call, KILN_BAD_SHAPE,
-                         "dimension 1 of 'scales' is %" PRId64 ", expected %" PRId64 ": groups of %" PRId64
-                         " in rows of %" PRId64,
-                         call_extent(&call, "groups"), (call_extent(&call, "N") + a->group - 1) / a->group, a->group,
-                         call_extent(&call, "N"));
-    else
-        status = call_kernel(&call, "cast/fp8.tile", "cast_per_group", "T=%s, GROUP=%d", kiln_type_name(a->x->type),
-                             (int)a->group);
+    const char *const type = kiln_type_name(a->x->type);
+    if (a->counts)
+        status = call_kernel(&call, "cast/grouped.tile", "cast_grouped", "T=%s, GROUP=%d", type, (int)a->group);
+    else if (a->group)
+        status = call_kernel(&call, "cast/fp8.tile", "cast_per_group", "T=%s, GROUP=%d", type, (int)a->group);
+    else status = call_kernel(&call, "cast/fp8.tile", "cast_per_token", "T=%s", type);
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_cast_int8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_int8_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_cast_int8", ops, a, FORM(kiln_cast_int8_args));
+    if (call_again(&call, stream, &status)) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
+                           { OUT, "out", a->out, 1 << KILN_I8, "Y[M][N]" },
+                           { OUT, "scales", a->scales, 1 << KILN_F32, "[M]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = call_kernel(&call, "cast/int8.tile", "cast_int8", "T=%s", kiln_type_name(a->x->type));
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 

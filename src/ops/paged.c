@@ -512,7 +512,8 @@ static kiln_status check_append(Call *call, const kiln_paged_append_args *a, Rot
     if (!status && !a->rotary != !a->positions)
         status = call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but '%s' is null",
                            a->rotary ? "rotary" : "positions", a->rotary ? "positions" : "rotary");
-    return status ? status : rotary_take_positions(call, a->rotary, call_extent(call, "D"), a->trained_length, r);
+    return status ? status
+                  : rotary_take_positions(call, a->rotary, call_extent(call, "D"), a->trained_length, false, r);
 }
 
 kiln_status kiln_paged_append(kiln_ops *ops, kiln_stream *stream, const kiln_paged_append_args *a)

@@ -2,6 +2,7 @@
 // quant.c - the operators of kiln/ops/quant.h over kernels/quant.
 #include "kiln/ops/quant.h"
 #include "ops/call.h"
+#include "ops/gemm_blocks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +24,6 @@ enum {
     SMALL_TILES_ROWS = 16,
     FEW_MOST_ROWS = 32,
     PART_BLOCKS = 32, // that a part of few rows keeps scales of
-    FEW_PARTS = 4,    // of fp8 by blocks
     PARTS_MOST = 16,  // that a tile is divided into along K
     FEW_TILES_ROWS = 64,
     TILE_ROWS = 128, // also of weights, as the left operand, and the columns of a step
@@ -435,30 +435,6 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     return status;
 }
 
-// Whether each multiprocessor has a tile of two blocks' columns.
-static bool fills_wide_tiles(const Call *call, int64_t m)
-{
-    const int64_t across = (call_extent(call, "N") + 2 * BLOCK - 1) / (2 * BLOCK);
-    return (m + TILE_ROWS - 1) / TILE_ROWS * across >= ops_processors(call->ops);
-}
-
-// At most 16 rows of a matrix with long rows that do not fill the processors: parts along K.
-static bool takes_fp8_parts(const Call *call)
-{
-    const int64_t tiles = (call_extent(call, "N") + FEW_TILES_ROWS - 1) / FEW_TILES_ROWS;
-    return !ops_on_cpu(call->ops) && call_extent(call, "M") <= SMALL_TILES_ROWS && tiles <= ops_processors(call->ops) &&
-           call_extent(call, "BLOCKS") >= PART_BLOCKS;
-}
-
-static kiln_status choose_fp8_parts(Call *call, const kiln_quantised_gemm_args *g)
-{
-    const int64_t least = (call_extent(call, "BLOCKS") + PART_BLOCKS - 1) / PART_BLOCKS;
-    const kiln_status status = call_kernel(call, "quant/fp8_block.tile", "fp8_block_few", "TC=%s%-s",
-                                           kiln_type_name(g->c->type), LACKS(g->bias, "BIAS"));
-    call_add(call, KILN_INT(least < FEW_PARTS ? FEW_PARTS : least));
-    return status;
-}
-
 // Rows by codes of i4 or i2 on a GPU that take less time one by one than by tiles (one H200).
 static bool takes_bytes_rows(const Call *call, int bits)
 {
@@ -480,25 +456,6 @@ static kiln_status choose_bytes_rows(Call *call, const kiln_quantised_gemm_args 
                        LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
 }
 
-// Where tiles of 128 x 128 fill a half of the processors or less, narrower ones, four steps of K at once; a quarter, smaller ones.
-static kiln_status choose_fp8_blocks(Call *call, const kiln_quantised_gemm_args *g)
-{
-    const int64_t m = call_extent(call, "M"), n = call_extent(call, "N");
-    const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS * ((n + BLOCK - 1) / BLOCK);
-    const bool on_cpu = ops_on_cpu(call->ops), on_hopper = ops_on_hopper(call->ops);
-    const int processors = ops_processors(call->ops);
-    const char *const c = kiln_type_name(g->c->type), *const bias = LACKS(g->bias, "BIAS");
-    const char *const file = "quant/fp8_block.tile";
-    const bool is_small = !on_cpu && (m <= FEW_TILES_ROWS || (on_hopper && 4 * tiles <= processors));
-    if (takes_fp8_parts(call)) return choose_fp8_parts(call, g);
-    if (!on_cpu && fills_wide_tiles(call, m)) return call_kernel(call, file, "fp8_block_wide", "TC=%s%-s", c, bias);
-    if (on_hopper && !is_small && 2 * tiles <= processors)
-        return call_kernel(call, file, "fp8_block_narrow", "TC=%s%-s", c, bias);
-    return call_kernel(call, file, "fp8_block", "TC=%s, BM=%d%s%-s", c,
-                       is_small || m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS,
-                       is_small ? ", BN=64, STAGES=5" : "", bias);
-}
-
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
     const int64_t m = call_extent(call, "M");
@@ -510,7 +467,7 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
                                            : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
-        return choose_fp8_blocks(call, g);
+        return gemm_choose_blocks(call, g->c->type, g->bias);
     }
     const int bits = (int)kiln_type_bits(f->code);
     if (is_left && takes_bytes_rows(call, bits)) return choose_bytes_rows(call, g, bits);
@@ -746,4 +703,110 @@ kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant
     if (!status) status = pack(&call, stream, f, &source, args);
     if (!status) call_done(&call);
     return status;
+}
+
+// ---- packed weights as numbers
+
+enum { U_CODES, U_SCALES, U_ZEROS, U_MINIMA };
+
+static kiln_status check_unpack(Call *call, const Format *f, const kiln_quant_unpack_args *g)
+{
+    const bool by_groups = f->scaling == BY_GROUPS, by_rows = f->scaling == BY_ROWS;
+    const int64_t k = g->weights && g->weights->rank == 2 ? g->weights->shape[1] : 0,
+                  n = g->codes && g->codes->rank == 2 ? g->codes->shape[0] : 0;
+    const unsigned same = g->scales && (unsigned)g->scales->type <= KILN_BOOL ? 1u << g->scales->type : TYPES_16;
+    int64_t columns;
+    const char *const codes = codes_shape(f, g->codes, k, &columns);
+    if (g->zeros && !f->zeros)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'zeros' is not null, but format %s has none", f->name);
+    if ((g->minima != NULL) != f->minima)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'minima' is %s, but format %s has %s",
+                         g->minima ? "not null" : "null", f->name, f->minima ? "some" : "none");
+    if (k % K_STEP != 0)
+        return call_fail(call, KILN_BAD_SHAPE, "'weights' has K = %" PRId64 " columns, expected a multiple of %d", k,
+                         K_STEP);
+    call_bind(call, "CODES", columns, "weights");
+    call_bind(call, "GROUPS", by_groups ? padded(k) / group_of(f, g->group) : padded(k) / BLOCK, "weights");
+    call_bind(call, "ROWS", padded(n) / BLOCK, "codes");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "codes",   g->codes,   code_types(f), codes },
+        { by_rows ? IN_OPTIONAL : IN, "scales", g->scales, f->scales, by_groups ? "[N][GROUPS]" : by_rows ? "[N]" : "[ROWS][GROUPS]" },
+        { IN_OPTIONAL, "zeros",   g->zeros,   1 << KILN_U8,  "[N][GROUPS]" },
+        { IN_OPTIONAL, "minima",  g->minima,  same,          "[N][GROUPS]" },
+        { OUT,         "weights", g->weights, TYPES_FLOAT,   "Y[N][K]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+}
+
+// Scales of rows, [N], as [N][1][1].
+static void take_row_scales(Call *call)
+{
+    if (!call->tensors[U_SCALES]) return;
+    kiln_tensor t = *call->tensors[U_SCALES];
+    t.rank = 3, t.shape[1] = t.shape[2] = 1, t.has_strides = false;
+    call->tensors[U_SCALES] = call_keep(call, &t);
+}
+
+kiln_status kiln_quant_unpack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_unpack_args *args)
+{
+    Call call;
+    const Format *f;
+    kiln_status status = call_begin(&call, "kiln_quant_unpack", ops, args, FORM(kiln_quant_unpack_args));
+    if (call_again(&call, stream, &status)) return status;
+    status = check_format(&call, (int)args->format, args->group, &f);
+    if (!status) status = check_unpack(&call, f, args);
+    if (status) return status;
+    const int group = f->scaling == BY_GROUPS ? group_of(f, args->group) : BLOCK;
+    retype(&call, U_CODES, f->code, BLOCK);
+    if (f->scaling == BY_ROWS) take_row_scales(&call);
+    else retype(&call, U_SCALES, args->scales->type, BLOCK / group);
+    if (args->zeros) retype(&call, U_ZEROS, KILN_U8, BLOCK / group);
+    if (args->minima) retype(&call, U_MINIMA, args->minima->type, BLOCK / group);
+    status = call_kernel(
+        &call, "quant/unpack.tile", "quant_unpack", "T=%s, Q=%s, TS=%s, G=%d, NF4=%s, WHOLE=%s, ROWS=%d%s%s%s",
+        kiln_type_name(args->weights->type), kiln_type_name(f->code), type_of(args->scales, "f32"), group,
+        yes(args->format == KILN_QUANT_NF4), yes(f->scaling == BY_ROWS), f->scaling == BY_BLOCKS ? BLOCK : 1,
+        LACKS(args->scales, "S"), LACKS(args->zeros, "Z"), LACKS(args->minima, "MINIMA"));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+// ---- BitNet's weights
+
+static kiln_status prepare_ternary(Call *call, const void *args)
+{
+    const kiln_quant_ternary_args *const g = args;
+    const int64_t k = g->weights && g->weights->rank == 2 ? g->weights->shape[1] : 0;
+    int64_t columns;
+    const char *const codes = codes_shape(&formats[KILN_QUANT_W2A8], g->codes, k, &columns);
+    if (g->weights && (k < K_STEP || k % K_STEP != 0))
+        return call_fail(call, KILN_BAD_SHAPE, "'weights' has K = %" PRId64 " columns, expected a multiple of %d", k,
+                         K_STEP);
+    call_bind(call, "CODES", columns, "weights");
+    const Want wants[] = { { IN, "weights", g->weights, TYPES_FLOAT, "W[N][K]" },
+                           { IN_OPTIONAL, "offsets", g->offsets, 1 << KILN_I32, "[groups + 1]" },
+                           { OUT, "codes", g->codes, code_types(&formats[KILN_QUANT_W2A8]), codes },
+                           { OUT, "scales", g->scales, 1 << KILN_F32, "[N]" } };
+    const kiln_status status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
+    if (status) return status;
+    retype(call, 2, KILN_I2, BLOCK);
+    return call_kernel(call, "quant/ternary.tile", "quant_ternary", "T=%s%s", kiln_type_name(g->weights->type),
+                       LACKS(g->offsets, "OFFSET"));
+}
+
+static const CallPair ternary = { .name = "kiln_quant_ternary",
+                                  .size_name = "kiln_quant_ternary_workspace_size",
+                                  .prepare = prepare_ternary,
+                                  .rows = "N",
+                                  .offsets = 1 };
+
+kiln_status kiln_quant_ternary_workspace_size(kiln_ops *ops, const kiln_quant_ternary_args *args, size_t *bytes)
+{
+    return pair_size(&ternary, ops, args, FORM(kiln_quant_ternary_args), bytes);
+}
+
+kiln_status kiln_quant_ternary(kiln_ops *ops, kiln_stream *stream, const kiln_quant_ternary_args *args)
+{
+    return pair_run(&ternary, ops, stream, args, FORM(kiln_quant_ternary_args));
 }

@@ -151,6 +151,7 @@ static kiln_status step(Call *call, kiln_stream *stream, const kiln_gdn_step_arg
         { is_delta ? IN : IN_OPTIONAL,      "beta",   a->beta,   same_or_f32(a->q), "[B][R][H]" },
         { IN_OPTIONAL,                      "from",   a->from,   1 << KILN_I32,     "[B]" },
         { IN_OPTIONAL,                      "to",     a->to,     1 << KILN_I32,     "[B][R]" },
+        { IN_OPTIONAL,                      "norm",   NULL,      1 << KILN_F32,     "[B][R][H]" },
         { OUT,                              "states", a->states, same_or_f32(a->q), "[M][H][DK][DV]" },
         { OUT,                              "out",    a->out,    0,                 "O[B][R][H][DV]" },
     };
@@ -160,11 +161,11 @@ static kiln_status step(Call *call, kiln_stream *stream, const kiln_gdn_step_arg
     if (!status) status = check_count(call, "R", "q", 1, STEP_TOKENS);
     if (!status)
         status = call_kernel(call, "linear/step.tile", "recurrent_step",
-                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, R=%d, DELTA=%s, NORM=%s%s%s%s%s%s", name_of(a->q),
-                             a->beta ? name_of(a->beta) : "f32", name_of(a->states), (int)call_extent(call, "DK"),
-                             (int)call_extent(call, "DV"), group_of(call, "HK"), (int)call_extent(call, "R"),
-                             yes(is_delta), yes(a->normalize), LACKS(a->gates, "Gi"), LACKS(decay, "Decay"),
-                             LACKS(a->beta, "Beta"), LACKS(a->from, "From"), LACKS(a->to, "To"));
+                             "T=%s, TB=%s, TS=%s, DK=%d, DV=%d, G=%d, R=%d, DELTA=%s, NORM=%s, Norm=none%s%s%s%s%s",
+                             name_of(a->q), a->beta ? name_of(a->beta) : "f32", name_of(a->states),
+                             (int)call_extent(call, "DK"), (int)call_extent(call, "DV"), group_of(call, "HK"),
+                             (int)call_extent(call, "R"), yes(is_delta), yes(a->normalize), LACKS(a->gates, "Gi"),
+                             LACKS(decay, "Decay"), LACKS(a->beta, "Beta"), LACKS(a->from, "From"), LACKS(a->to, "To"));
     if (status) return status;
     call_add(call, KILN_FLOAT(scale));
     return call_run(call, stream, NULL, 0);
@@ -209,11 +210,45 @@ kiln_status kiln_gdn_step(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_ste
     return is_by_channel(a->gates) ? step_by_channel(&call, stream, a) : step(&call, stream, a, NULL, true);
 }
 
+// Normalised by sums of keys, which are beside the states.
+static kiln_status step_normalized(Call *call, kiln_stream *stream, const kiln_linear_attention_step_args *a)
+{
+    double scale;
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "q",      a->q,      TYPES_FLOAT,       "Q[B][R][HK][DK]" },
+        { IN,          "k",      a->k,      0,                 "K[B][R][HK][DK]" },
+        { IN,          "v",      a->v,      0,                 "V[B][R][H][DV]" },
+        { IN_OPTIONAL, "gates",  a->gates,  1 << KILN_F32,     "[B][R][H]" },
+        { IN_OPTIONAL, "decay",  a->decay,  1 << KILN_F32,     "[H]" },
+        { IN_OPTIONAL, "from",   a->from,   1 << KILN_I32,     "[B]" },
+        { IN_OPTIONAL, "to",     a->to,     1 << KILN_I32,     "[B][R]" },
+        { OUT,         "states", a->states, same_or_f32(a->q), "[M][H][DK][DV]" },
+        { OUT,         "keys",   a->keys,   1 << KILN_F32,     "[M][H][DK]" },
+        { OUT,         "out",    a->out,    0,                 "O[B][R][H][DV]" },
+        { OUT,         "norm",   a->norm,   1 << KILN_F32,     "[B][R][H]" },
+    };
+    // clang-format on
+    kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_attention(call, a->scale, &scale);
+    if (!status) status = check_count(call, "R", "q", 1, STEP_TOKENS);
+    if (!status)
+        status = call_kernel(call, "linear/step.tile", "linear_step_normalized",
+                             "T=%s, TS=%s, DK=%d, DV=%d, G=%d, R=%d%s%s%s%s", name_of(a->q), name_of(a->states),
+                             (int)call_extent(call, "DK"), (int)call_extent(call, "DV"), group_of(call, "HK"),
+                             (int)call_extent(call, "R"), LACKS(a->gates, "Gi"), LACKS(a->decay, "Decay"),
+                             LACKS(a->from, "From"), LACKS(a->to, "To"));
+    if (status) return status;
+    call_add(call, KILN_FLOAT(scale));
+    return call_run(call, stream, NULL, 0);
+}
+
 kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *a)
 {
     Call call;
     kiln_status status = call_begin(&call, "kiln_linear_attention_step", ops, a, FORM(kiln_linear_attention_step_args));
     if (call_again(&call, stream, &status)) return status;
+    if (a->keys || a->norm) return step_normalized(&call, stream, a);
     return status ? status
                   : step(&call, stream,
                          &(kiln_gdn_step_args){ .q = a->q,

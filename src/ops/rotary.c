@@ -78,15 +78,21 @@ kiln_status rotary_take(const Call *call, const kiln_rotary *given, int64_t D, R
 }
 
 kiln_status rotary_take_positions(const Call *call, const kiln_rotary *given, int64_t D, int64_t trained_length,
-                                  Rotary *r)
+                                  bool has_lengths, Rotary *r)
 {
     const kiln_status status = rotary_take(call, given, D, r);
     if (status) return status;
-    if (r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK || r->style == KILN_ROTARY_MULTI)
+    const bool is_ntk = r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK;
+    if (is_ntk && !has_lengths)
         return call_fail(call, KILN_UNSUPPORTED,
-                         "'style' of the rotary embedding is %d, expected halves, interleaved, YaRN or Llama 3",
+                         "'style' of the rotary embedding is %d, one of NTK, which needs the sequences' lengths",
                          (int)r->style);
-    const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
+    if (!is_ntk && has_lengths)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'lengths' is not null, but 'style' of the rotary embedding is %d, which takes none",
+                         (int)r->style);
+    if (r->style == KILN_ROTARY_MULTI) r->style = KILN_ROTARY_HALVES; // of the first component, which positions have
+    const bool uses_length = is_ntk || r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
     if (uses_length ? trained_length < 1 || trained_length > INT32_MAX : trained_length != 0)
         return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", trained_length,
                          uses_length ? "at least 1 and below 2^31: the positions of the model's training"

@@ -14,9 +14,9 @@ typedef struct Rotary {
 
 // Of heads of D elements. With none given, the style is 0 and the other fields have values that kernels take.
 kiln_status rotary_take(const Call *call, const kiln_rotary *given, int64_t D, Rotary *r);
-// The same where each token has a position of its own and no sequence has a length: of fewer styles.
+// The same where each token has a position of its own, and a sequence of a length only with `has_lengths`, which NTK's styles take.
 kiln_status rotary_take_positions(const Call *call, const kiln_rotary *given, int64_t D, int64_t trained_length,
-                                  Rotary *r);
+                                  bool has_lengths, Rotary *r);
 // The numbers as a kernel's arguments.
 void rotary_add(Call *call, const Rotary *r, int64_t trained_length);
 

@@ -108,11 +108,12 @@ static kiln_status check_rows(const Launch *launch, int i)
         return status_fail(KILN_BAD_SHAPE, "%s: '%s' has stride %" PRId64 " in its last dimension, expected 1", kernel,
                            param->name, tensor_stride(launch->args[i].tensor, dim));
     case ROWS_UNALIGNED:
-        return status_fail(KILN_BAD_ALIGNMENT,
-                           "%s: dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
-                           " bytes, expected a positive multiple of 16 below 2^36 elements",
-                           kernel, dim, param->name, tensor_stride(launch->args[i].tensor, dim),
-                           tensor_stride(launch->args[i].tensor, dim) * (dtype_bits(param->type) / 8));
+        return status_fail(
+            KILN_BAD_ALIGNMENT,
+            "%s: dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
+            " bytes, expected a positive multiple of 16 below 2^36 elements",
+            kernel, dim, param->name, tensor_stride(launch->args[i].tensor, dim),
+            (int64_t)((uint64_t)tensor_stride(launch->args[i].tensor, dim) * (uint64_t)dtype_bits(param->type)) / 8);
     case ROWS_OVERLAP: return fail_overlap(launch, i, dim);
     }
     return KILN_OK;

@@ -154,6 +154,7 @@ static void sizes_of_small_operators_arguments(void **state)
     CHECK_CALL(kiln_embedding_args, kiln_embedding);
     CHECK_CALL(kiln_argmax_args, kiln_argmax);
     CHECK_CALL(kiln_cast_fp8_args, kiln_cast_fp8);
+    CHECK_CALL(kiln_cast_int8_args, kiln_cast_int8);
     CHECK_CALL(kiln_hadamard_args, kiln_hadamard);
     CHECK_CALL(kiln_conv2d_args, kiln_conv2d);
 }

@@ -201,6 +201,40 @@ static void long_contractions(void **state)
                    .activation = KILN_ACTIVATION_SILU });
 }
 
+// Scales of blocks: each 1 x 128 of a, each 128 x 128 of b.
+static void scales_of_blocks(void **state)
+{
+    enum { M = 70, N = 150, K = 384, BLOCKS = K / 128 };
+    Array *const a = matrix(KILN_E4M3, 0, M, K), *const b = array_spread(matrix(KILN_E4M3, 0, N, K), false);
+    Array *const a_scales = matrix(KILN_F32, 0, M, BLOCKS), *const b_scales = matrix(KILN_F32, 0, 2, BLOCKS);
+    Array *const bias = vector(KILN_F32, 0, N), *const c = matrix(KILN_F32, 0, M, N);
+    double *const expected = values(c);
+    kiln_gemm_args args = { .a = of(a), .b = of(b), .c = of(c), .bias = of(bias), .transpose_b = true };
+    args.a_scales = of(a_scales), args.b_scales = of(b_scales);
+    run(args);
+    for (int64_t m = 0; m < M; m++)
+        for (int64_t n = 0; n < N; n++) {
+            double sum = get(bias, n);
+            for (int64_t k = 0; k < K; k++)
+                sum += get(a, m * K + k) * get(b, n * K + k) * get(a_scales, m * BLOCKS + k / 128) *
+                       get(b_scales, n / 128 * BLOCKS + k / 128);
+            expected[m * N + n] = sum;
+        }
+    array_fetch(c);
+    assert_close("c", c, expected, (Tolerance){ 1e-2, 1e-3, 1e-4 });
+#define FAILS(change, status, part) REFUSED(kiln_gemm(ops, NULL, &args), args, change, status, "kiln_gemm: " part)
+    FAILS(args.transpose_b = false, KILN_UNSUPPORTED, "scales are of blocks, expected 'transpose_b' with them");
+    FAILS(args.activation = KILN_ACTIVATION_SILU, KILN_UNSUPPORTED,
+          "'activation' is given, and scales are of blocks, which go without");
+    FAILS(args.residual = of(c), KILN_UNSUPPORTED, "'residual' is given, and scales are of blocks");
+    FAILS(args.b_scales = NULL, KILN_BAD_ARGUMENT, "'b_scales' is null");
+    FAILS(args.a_scales = of(b_scales), KILN_BAD_SHAPE, "dimension 0 of 'a_scales' is 2, expected 70");
+    FAILS(args.b = of(a), KILN_BAD_SHAPE, "dimension 0 of 'b_scales' is 2, expected 1");
+#undef FAILS
+    REFUSED_TENSOR(kiln_gemm(ops, NULL, &args), a->tensor, shape[1] = 64, KILN_BAD_SHAPE,
+                   "'a' has K = 64, expected a multiple of 128: scales are of blocks");
+}
+
 static void empty_products(void **state)
 {
     check(&(Case){ .type = KILN_F32, .result = KILN_F32, .m = 0, .n = 30, .k = 50 });
@@ -271,6 +305,10 @@ static void what_is_refused(void **state)
             "kiln_gemm: 'a' has rank 1, expected 2, or 3 with a batch");
     REFUSED(kiln_gemm(ops, NULL, &args), args, args.a = &two, KILN_BAD_SHAPE,
             "kiln_gemm: 'b' has no batch, but 'a' has one of 2");
+    kiln_tensor turned = t.c->tensor;
+    turned.has_strides = true, turned.strides[0] = -64, turned.strides[1] = 1;
+    REFUSED(kiln_gemm(ops, NULL, &args), args, args.c = &turned, KILN_BAD_ALIGNMENT,
+            "dimension 0 of 'c' has stride -64, which is -128 bytes, expected a positive multiple of 16");
     args.activation = (kiln_activation)9;
     assert_fails(kiln_gemm(ops, NULL, &args), KILN_BAD_ARGUMENT, "'activation' is 9");
     args.activation = KILN_ACTIVATION_NONE;
@@ -339,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(products_of_any_shape, free_arrays),
         cmocka_unit_test_teardown(long_contractions, free_arrays),
+        cmocka_unit_test_teardown(scales_of_blocks, free_arrays),
         cmocka_unit_test_teardown(empty_products, free_arrays),
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
         cmocka_unit_test_teardown(rows_may_begin_anywhere, free_arrays),

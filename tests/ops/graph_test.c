@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// graph_test.c - a decoding step captured in a CUDA graph: a replay plans and decodes for what it finds in device memory then.
+// graph_test.c - steps captured in a CUDA graph: a replay plans, chooses and computes for what it finds in device memory then.
 #include "kiln/ops/deepseek.h"
+#include "kiln/ops/moe.h"
 #include "kiln/ops/paged.h"
+#include "kiln/ops/recurrent.h"
 #include "support.h"
 
 #include <dlfcn.h>
@@ -270,11 +272,147 @@ static void a_paged_plan_is_captured(void **state)
     close_capture(&c);
 }
 
+// ---- layers whose sizes are decided on the device
+
+enum { TOKENS = 70, HEADS = 2, HEAD = 32, MOST_OUTPUTS = 8 };
+
+// What a graph is compared with: outputs after a replay and after plain calls, for other inputs than were captured.
+typedef struct Layer {
+    void (*run)(struct Layer *layer, kiln_stream *stream);
+    Array *in[12], *out[MOST_OUTPUTS];
+    void *args[3];
+} Layer;
+
+static void send_inputs(const Layer *layer)
+{
+    for (int i = 0; i < 12; i++)
+        if (layer->in[i]) array_send(layer->in[i]);
+}
+
+static void erase_outputs(const Layer *layer)
+{
+    for (int i = 0; i < MOST_OUTPUTS; i++)
+        if (layer->out[i]) array_erase(layer->out[i]), array_send(layer->out[i]);
+}
+
+static void *copy_of(const Array *x) { return memcpy(test_malloc(x->bytes), x->host, x->bytes); }
+
+// `change` draws the inputs that differ.
+static void check_captured(Layer *layer, void change(Layer *layer))
+{
+    Capture c;
+    void *replayed[MOST_OUTPUTS] = { 0 };
+    send_inputs(layer);
+    layer->run(layer, NULL); // builds what a capture may not build
+    assert_ok(kiln_stream_wait(device, NULL));
+    begin_capture(&c);
+    layer->run(layer, c.stream);
+    end_capture(&c);
+    change(layer);
+    send_inputs(layer), erase_outputs(layer);
+    replay(&c);
+    for (int i = 0; i < MOST_OUTPUTS; i++)
+        if (layer->out[i]) array_fetch(layer->out[i]), replayed[i] = copy_of(layer->out[i]);
+    send_inputs(layer), erase_outputs(layer);
+    layer->run(layer, NULL);
+    assert_ok(kiln_stream_wait(device, NULL));
+    for (int i = 0; i < MOST_OUTPUTS; i++) {
+        if (!layer->out[i]) continue;
+        array_fetch(layer->out[i]);
+        assert_memory_equal(layer->out[i]->host, replayed[i], layer->out[i]->bytes);
+        assert_false(isnan(get(layer->out[i], 0)));
+        test_free(replayed[i]);
+    }
+    close_capture(&c);
+}
+
+static void run_recurrence(Layer *layer, kiln_stream *stream)
+{
+    assert_ok(kiln_gdn_forward(ops, stream, layer->args[0]));
+    assert_ok(kiln_gdn_backward(ops, stream, layer->args[1]));
+    assert_ok(kiln_gdn_step(ops, stream, layer->args[2]));
+}
+
+static void draw_recurrence(Layer *layer)
+{
+    for (int i = 0; i < 5; i++)
+        draw_random(layer->in[i], i == 3 ? -1 : i == 4 ? 0 : -0.2, i == 3 ? 0 : i == 4 ? 1 : 0.2);
+    const int middle = (int)integer(1, TOKENS - 1);
+    set(layer->in[5], 0, 0), set(layer->in[5], 1, middle), set(layer->in[5], 2, TOKENS);
+    draw_random(layer->in[6], -1, 1), draw_random(layer->in[7], -1, 1);
+}
+
+// Forward, gradients and a token more of two packed sequences, whose lengths change between replays.
+static void recurrences_are_captured(void **state)
+{
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Layer l = { .run = run_recurrence };
+    for (int i = 0; i < 3; i++) l.in[i] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, HEAD);
+    l.in[3] = ARRAY(KILN_F32, 1, TOKENS, HEADS), l.in[4] = ARRAY(KILN_F32, 1, TOKENS, HEADS),
+    l.in[5] = ARRAY(KILN_I32, 3);
+    l.in[6] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, HEAD), l.in[7] = ARRAY(KILN_F32, 1, HEADS, HEAD, HEAD);
+    for (int i = 0; i < 4; i++) l.out[i] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, HEAD);
+    l.out[4] = ARRAY(KILN_F32, 1, TOKENS, HEADS), l.out[5] = ARRAY(KILN_F32, 1, TOKENS, HEADS);
+    l.out[6] = ARRAY(KILN_F32, 2, HEADS, HEAD, HEAD), l.out[7] = ARRAY(KILN_BF16, 1, 1, HEADS, HEAD);
+    const kiln_tensor *const in[] = { &l.in[0]->tensor, &l.in[1]->tensor, &l.in[2]->tensor, &l.in[3]->tensor,
+                                      &l.in[4]->tensor, &l.in[5]->tensor, &l.in[6]->tensor, &l.in[7]->tensor };
+    kiln_gdn_args forward = {
+        .q = in[0], .k = in[1], .v = in[2], .gates = in[3], .beta = in[4], .offsets = in[5], .normalize = true
+    };
+    kiln_gdn_backward_args back = {
+        .q = in[0], .k = in[1], .v = in[2], .gates = in[3], .beta = in[4], .offsets = in[5], .normalize = true
+    };
+    forward.out = &l.out[0]->tensor, forward.final_states = &l.out[6]->tensor;
+    back.dout = in[6], back.dq = &l.out[1]->tensor, back.dk = &l.out[2]->tensor, back.dv = &l.out[3]->tensor;
+    back.dgates = &l.out[4]->tensor, back.dbeta = &l.out[5]->tensor;
+    kiln_tensor first[5]; // the first token
+    for (int i = 0; i < 5; i++) first[i] = *in[i], first[i].shape[1] = 1;
+    kiln_gdn_step_args step = { .q = &first[0], .k = &first[1], .v = &first[2], .gates = &first[3], .beta = &first[4] };
+    step.states = in[7], step.out = &l.out[7]->tensor;
+    assert_ok(kiln_gdn_forward_workspace_size(ops, &forward, &forward.workspace_bytes));
+    assert_ok(kiln_gdn_backward_workspace_size(ops, &back, &back.workspace_bytes));
+    forward.workspace = bytes_new(forward.workspace_bytes)->tensor.data;
+    back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
+    l.args[0] = &forward, l.args[1] = &back, l.args[2] = &step;
+    draw_recurrence(&l);
+    check_captured(&l, draw_recurrence);
+}
+
+static void run_experts(Layer *layer, kiln_stream *stream) { assert_ok(kiln_moe(ops, stream, layer->args[0])); }
+
+static void draw_experts(Layer *layer)
+{
+    for (int i = 0; i < 6; i++) draw_random(layer->in[i], -0.5, 0.5);
+}
+
+// Which experts have how many rows is known to the device alone: nothing is read back.
+static void experts_are_captured(void **state)
+{
+    enum { M = 9, E = 6, D = 64, F = 32 };
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Layer l = { .run = run_experts };
+    l.in[0] = ARRAY(KILN_BF16, M, D), l.in[1] = ARRAY(KILN_F32, M, E), l.in[2] = ARRAY(KILN_BF16, E, 2 * F, D);
+    l.in[3] = ARRAY(KILN_BF16, E, D, F), l.in[4] = ARRAY(KILN_BF16, 2 * F, D), l.in[5] = ARRAY(KILN_BF16, D, F);
+    l.out[0] = ARRAY(KILN_BF16, M, D);
+    kiln_moe_args args = {
+        .x = &l.in[0]->tensor, .logits = &l.in[1]->tensor, .gate_up = &l.in[2]->tensor, .down = &l.in[3]->tensor
+    };
+    args.shared_gate_up = &l.in[4]->tensor, args.shared_down = &l.in[5]->tensor, args.out = &l.out[0]->tensor,
+    args.top_k = 2;
+    assert_ok(kiln_moe_workspace_size(ops, &args, &args.workspace_bytes));
+    args.workspace = bytes_new(args.workspace_bytes)->tensor.data;
+    l.args[0] = &args;
+    draw_experts(&l);
+    check_captured(&l, draw_experts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(a_step_is_captured, free_arrays),
                                         cmocka_unit_test_teardown(a_paged_plan_is_captured, free_arrays),
-                                        cmocka_unit_test_teardown(sparse_attention_is_captured, free_arrays) };
+                                        cmocka_unit_test_teardown(sparse_attention_is_captured, free_arrays),
+                                        cmocka_unit_test_teardown(recurrences_are_captured, free_arrays),
+                                        cmocka_unit_test_teardown(experts_are_captured, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

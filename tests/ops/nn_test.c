@@ -142,12 +142,16 @@ static void rotary_embedding(void **state)
     static const kiln_rotary styles[] = { { .style = KILN_ROTARY_HALVES, .scale = 2 },
                                           { .style = KILN_ROTARY_INTERLEAVED, .magnitude = 1.5 },
                                           { .style = KILN_ROTARY_YARN, .size = 32, .offset = 16, .scale = 4 },
-                                          { .style = KILN_ROTARY_LLAMA3, .base = 500000, .scale = 8 } };
-    Array *const positions = whole(TOKENS, 0, 200);
+                                          { .style = KILN_ROTARY_LLAMA3, .base = 500000, .scale = 8 },
+                                          { .style = KILN_ROTARY_DYNAMIC_NTK, .scale = 2 },
+                                          { .style = KILN_ROTARY_QWEN_NTK, .size = 32 },
+                                          { .style = KILN_ROTARY_MULTI, .scale = 2 } };
+    Array *const positions = whole(TOKENS, 0, 200), *const lengths = whole(TOKENS, 500, 5000);
     const kiln_tensor moved = moved_away(positions);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 7; i++) {
         const kiln_rotary *const r = &styles[i];
-        const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
+        const bool is_ntk = r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK;
+        const bool uses_length = is_ntk || r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
         Array *const all = ARRAY(KILN_F32, TOKENS, 3 * HEADS, D);
         fill_random(all, -1, 1);
         Array *const x = array_part(all, 1, HEADS, HEADS);
@@ -156,16 +160,19 @@ static void rotary_embedding(void **state)
                                                   .positions = i % 2 ? &moved : of(positions),
                                                   .rotary = r,
                                                   .trained_length = uses_length ? 1024 : 0,
-                                                  .backward = i == 0 };
+                                                  .backward = i == 0,
+                                                  .lengths = is_ntk ? of(lengths) : NULL };
         done(kiln_rotary_embedding(ops, NULL, &args));
-        char bindings[80];
-        snprintf(bindings, sizeof bindings, "T=f32, D=64, SIZE=%d, OFFSET=%d, STYLE=%d, BACK=%s",
+        char bindings[100];
+        snprintf(bindings, sizeof bindings, "T=f32, D=64, SIZE=%d, OFFSET=%d, STYLE=%d, BACK=%s%s",
                  r->size                               ? (int)r->size
                  : r->style == KILN_ROTARY_INTERLEAVED ? D / 2
                                                        : D,
-                 (int)r->offset, (int)r->style, i == 0 ? "true" : "false");
+                 (int)r->offset, (int)(r->style == KILN_ROTARY_MULTI ? KILN_ROTARY_HALVES : r->style),
+                 i == 0 ? "true" : "false", is_ntk ? "" : ", LENGTH=none");
         const kiln_arg numbers_of[] = { KILN_TENSOR(expected),
                                         KILN_TENSOR(host_copy(positions)),
+                                        is_ntk ? KILN_TENSOR(host_copy(lengths)) : KILN_NONE,
                                         KILN_FLOAT(r->base ? r->base : 10000),
                                         KILN_FLOAT(r->scale ? r->scale : 1),
                                         KILN_FLOAT(1),
@@ -173,7 +180,7 @@ static void rotary_embedding(void **state)
                                         KILN_FLOAT(1),
                                         KILN_FLOAT(r->magnitude ? r->magnitude : 1),
                                         KILN_INT(uses_length ? 1024 : 0) };
-        run_reference("nn/rotary.tile", "rotary", bindings, numbers_of, 9);
+        run_reference("nn/rotary.tile", "rotary", bindings, numbers_of, 10);
         compare("x", x, numbers(expected));
     }
 }
@@ -360,6 +367,53 @@ static void casts(void **state)
     }
 }
 
+// Groups of rows that stand back to back, each in a place of its own.
+static void casts_of_groups(void **state)
+{
+    enum { GROUPS = 3, PLACES = 4, COLUMNS = 200, BLOCKS = 4 };
+    static const int counts_of[GROUPS] = { 3, 0, 6 }; // more than there is room for
+    Array *const x = drawn(KILN_BF16, 9, COLUMNS, -20, 20), *const counts = whole(GROUPS, 0, 1);
+    Array *const out = ARRAY(KILN_E4M3, GROUPS, PLACES, COLUMNS), *const scales =
+                                                                      ARRAY(KILN_F32, GROUPS, PLACES, BLOCKS);
+    for (int g = 0; g < GROUPS; g++) set(counts, g, counts_of[g]);
+    array_erase(out), array_erase(scales);
+    array_send(counts), array_send(out), array_send(scales);
+    kiln_cast_fp8_args args = { .x = of(x), .out = of(out), .scales = of(scales), .group = 64, .counts = of(counts) };
+    done(kiln_cast_fp8(ops, NULL, &args));
+    array_fetch(out), array_fetch(scales);
+    for (int g = 0, first = 0; g < GROUPS; first += counts_of[g++])
+        for (int64_t r = 0; r < PLACES; r++)
+            for (int64_t j = 0; j < COLUMNS; j++) {
+                const double scale = get(scales, (g * PLACES + r) * BLOCKS + j / 64);
+                const double code = get(out, (g * PLACES + r) * COLUMNS + j);
+                const double is = r < counts_of[g] ? get(x, (first + r) * COLUMNS + j) : 0;
+                assert_true(r < counts_of[g] || (scale == 0 && code == 0));
+                assert_true(fabs(code * scale - is) <= fabs(is) / 15 + scale / 512);
+            }
+    REFUSED(kiln_cast_fp8(ops, NULL, &args), args, args.group = 0, KILN_BAD_ARGUMENT,
+            "'group' is 0, expected 32, 64, 128 or 256 with 'counts'");
+    REFUSED(kiln_cast_fp8(ops, NULL, &args), args, args.group = 128, KILN_BAD_SHAPE,
+            "dimension 2 of 'scales' is 4, expected 2");
+}
+
+static void casts_to_int8(void **state)
+{
+    Array *const x = array_spread(drawn(KILN_BF16, 3, 200, -20, 20), false);
+    Array *const out = result(KILN_I8, 3, 200), *const scales = result(KILN_F32, 3, 0);
+    kiln_cast_int8_args args = { .x = of(x), .out = of(out), .scales = of(scales) };
+    done(kiln_cast_int8(ops, NULL, &args));
+    array_fetch(out), array_fetch(scales);
+    for (int64_t m = 0; m < 3; m++) {
+        double top = 0;
+        for (int64_t i = m * 200; i < m * 200 + 200; i++) top = fmax(top, fabs(get(x, i)));
+        assert_true(fabs(get(scales, m) - top / 127) < 1e-6 * top);
+        for (int64_t i = m * 200; i < m * 200 + 200; i++)
+            assert_true(fabs(get(out, i) * get(scales, m) - get(x, i)) <= get(scales, m) * 0.5001);
+    }
+    REFUSED(kiln_cast_int8(ops, NULL, &args), args, args.out = of(x), KILN_BAD_TYPE,
+            "'out' is a tensor of bf16, expected i8");
+}
+
 static void hadamard(void **state)
 {
     Array *const x = drawn(KILN_F32, 3, 64, -1, 1), *const out = result(KILN_F32, 3, 64);
@@ -421,9 +475,16 @@ static void norms_are_refused(void **state)
 static void rotary_is_refused(void **state)
 {
     Array *const x = ARRAY(KILN_F32, 2, 1, 32), *const positions = whole(2, 0, 5);
-    kiln_rotary r = { .style = KILN_ROTARY_MULTI };
+    kiln_rotary r = { .style = KILN_ROTARY_QWEN_NTK };
     kiln_rotary_embedding_args a = { .x = of(x), .positions = of(positions), .rotary = &r };
-    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_UNSUPPORTED, "'style' of the rotary embedding is 7");
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_UNSUPPORTED,
+                 "'style' of the rotary embedding is 4, one of NTK, which needs the sequences' lengths");
+    a.lengths = of(positions);
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "'trained_length' is 0, expected at least 1");
+    r = (kiln_rotary){ .style = KILN_ROTARY_HALVES };
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT,
+                 "'lengths' is not null, but 'style' of the rotary embedding is 1, which takes none");
+    a.lengths = NULL;
     r = (kiln_rotary){ .style = KILN_ROTARY_LLAMA3 };
     assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "'trained_length' is 0, expected at least 1");
     a.trained_length = INT64_C(1) << 31;
@@ -472,6 +533,8 @@ int main(void)
         cmocka_unit_test_teardown(cross_entropy_of_long_rows, free_arrays),
         cmocka_unit_test_teardown(embedding, free_arrays),
         cmocka_unit_test_teardown(casts, free_arrays),
+        cmocka_unit_test_teardown(casts_of_groups, free_arrays),
+        cmocka_unit_test_teardown(casts_to_int8, free_arrays),
         cmocka_unit_test_teardown(hadamard, free_arrays),
         cmocka_unit_test_teardown(convolutions, free_arrays),
         cmocka_unit_test_teardown(norms_are_refused, free_arrays),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // quant_test.c - quantised products of every format from every layout of checkpoints, against the weights that these stand
-// for in f64, as their definitions have them; few and many rows, strided rows, empty products; what is refused.
+// for in f64, as their definitions have them; few and many rows, strided rows, empty products; the weights unpacked again, and
+// those of BitNet made; what is refused.
 #include "kiln/ops/quant.h"
 #include "support.h"
 
@@ -298,9 +299,30 @@ static void multiply(const Case *c, const Weights *w, int64_t m, bool with_bias)
     test_free(expected);
 }
 
+// Packed weights are what they stood for, rounded to a type of 16 bits at most twice.
+static void unpack(const Case *c, const Weights *w)
+{
+    Array *const to = array_spread(ARRAY(c->a, N, K), false);
+    array_erase(to), array_send(to);
+    const kiln_quant_unpack_args args = { .codes = of(w->codes),
+                                          .scales = of(w->scales),
+                                          .zeros = of(w->zeros),
+                                          .minima = of(w->minima),
+                                          .weights = of(to),
+                                          .format = c->format,
+                                          .group = c->group };
+    assert_ok(kiln_quant_unpack(ops, NULL, &args));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(to);
+    double size = 0;
+    for (int64_t i = 0; i < N * K; i++) size = fmax(size, fabs(w->numbers[i]));
+    assert_close("weights", to, w->numbers, (Tolerance){ 4e-3 * size, 8e-3, 1e-5 });
+}
+
 static void check(const Case *c, int64_t few, int64_t many)
 {
     Weights w = packed_weights(c);
+    unpack(c, &w);
     multiply(c, &w, few, true);
     if (many) multiply(c, &w, many, false);
     test_free(w.numbers);
@@ -465,6 +487,69 @@ static void empty_products(void **state)
     test_free(w.numbers);
 }
 
+// Weights of BitNet: rows in groups of their own mean, as numbers again.
+static void ternary_weights(void **state)
+{
+    enum { GROUPS = 3 };
+    static const int ends[GROUPS + 1] = { 0, 50, 50, N };
+    Array *const w = ARRAY(KILN_F32, N, K), *const offsets = ARRAY(KILN_I32, GROUPS + 1),
+                 *const to = ARRAY(KILN_F32, N, K);
+    Array *const codes = ARRAY(KILN_U8, N, K / 4), *const scales = ARRAY(KILN_F32, N);
+    fill_random(w, -1, 1);
+    for (int g = 0; g <= GROUPS; g++) set(offsets, g, ends[g]);
+    array_send(w), array_send(offsets), array_send(codes), array_send(scales), array_send(to);
+    kiln_quant_ternary_args args = {
+        .weights = of(w), .offsets = of(offsets), .codes = of(codes), .scales = of(scales)
+    };
+    assert_ok(kiln_quant_ternary_workspace_size(ops, &args, &args.workspace_bytes));
+    args.workspace = bytes_new(args.workspace_bytes)->tensor.data;
+    assert_ok(kiln_quant_ternary(ops, NULL, &args));
+    const kiln_quant_unpack_args back = {
+        .codes = of(codes), .scales = of(scales), .weights = of(to), .format = KILN_QUANT_W2A8
+    };
+    assert_ok(kiln_quant_unpack(ops, NULL, &back));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(to), array_fetch(scales), array_fetch(codes);
+    for (int g = 0; g < GROUPS; g++) {
+        double sum = 0;
+        for (int64_t i = (int64_t)ends[g] * K; i < (int64_t)ends[g + 1] * K; i++) sum += fabs(get(w, i));
+        const double mean = sum / ((ends[g + 1] - ends[g]) * K);
+        for (int64_t i = (int64_t)ends[g] * K; i < (int64_t)ends[g + 1] * K; i++) {
+            assert_true(fabs(get(scales, i / K) - mean) < 1e-5 * mean);
+            if (fabs(fabs(get(w, i) / mean) - 0.5) < 1e-5) continue; // either is right
+            const double expected = fabs(get(w, i)) < mean / 2 ? 0 : get(w, i) < 0 ? -mean : mean;
+            assert_true(fabs(get(to, i) - expected) < 1e-5 * mean);
+        }
+    }
+    REFUSED_TENSOR(kiln_quant_ternary(ops, NULL, &args), w->tensor, shape[1] = 40, KILN_BAD_SHAPE,
+                   "kiln_quant_ternary: 'weights' has K = 40 columns, expected a multiple of 32");
+    REFUSED(kiln_quant_ternary(ops, NULL, &args), args, args.codes = of(w), KILN_BAD_TYPE,
+            "'codes' is a tensor of f32");
+    REFUSED(kiln_quant_ternary(ops, NULL, &args), args, args.workspace_bytes = 1, KILN_BAD_ARGUMENT,
+            "needs a workspace of ");
+}
+
+static void unpacking_is_refused(void **state)
+{
+    const Case c = { KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 32, 64, true, KILN_BF16, KILN_BF16 };
+    Weights w = packed_weights(&c);
+    Array *const to = ARRAY(KILN_BF16, N, K), *const whole = ARRAY(KILN_I32, N, K);
+    kiln_quant_unpack_args u = {
+        .codes = of(w.codes), .scales = of(w.scales), .zeros = of(w.zeros), .weights = of(to), .group = 32
+    };
+#define U(change, status, message) REFUSED(kiln_quant_unpack(ops, NULL, &u), u, change, status, message)
+    U(u.format = 99, KILN_BAD_ARGUMENT, "kiln_quant_unpack: 'format' is 99, expected one of kiln_quant_format");
+    U(u.group = 48, KILN_BAD_ARGUMENT, "'group' is 48, expected 16, 32, 64 or 128");
+    U(u.group = 64, KILN_BAD_SHAPE, "dimension 1 of 'scales' is 16, expected 8");
+    U(u.format = KILN_QUANT_NF4, KILN_BAD_ARGUMENT, "'zeros' is not null, but format NF4 has none");
+    U(u.minima = u.scales, KILN_BAD_ARGUMENT, "'minima' is not null, but format INT4 has none");
+    U(u.scales = NULL, KILN_BAD_ARGUMENT, "'scales' is null");
+    U(u.weights = of(whole), KILN_BAD_TYPE, "'weights' is a tensor of i32, expected f32 or f16 or bf16");
+    REFUSED_TENSOR(kiln_quant_unpack(ops, NULL, &u), to->tensor, shape[1] = 40, KILN_BAD_SHAPE,
+                   "'weights' has K = 40 columns, expected a multiple of 32");
+    test_free(w.numbers);
+}
+
 static void what_is_refused(void **state)
 {
     const Case c = { KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 32, 64, true, KILN_BF16, KILN_BF16 };
@@ -522,6 +607,8 @@ int main(void)
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
         cmocka_unit_test_teardown(codes_may_have_strides, free_arrays),
         cmocka_unit_test_teardown(empty_products, free_arrays),
+        cmocka_unit_test_teardown(ternary_weights, free_arrays),
+        cmocka_unit_test_teardown(unpacking_is_refused, free_arrays),
         cmocka_unit_test_teardown(what_is_refused, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

@@ -234,20 +234,14 @@ static void step_is_the_recurrence(kiln_type type, bool is_delta, bool has_draft
     char bindings[200];
     const kiln_tensor *const after = host_copy(states), *const out = host_result(w.out);
     snprintf(bindings, sizeof bindings,
-             "T=f32, TB=f32, TS=f32, DK=128, DV=48, G=2, R=%d, DELTA=%s, NORM=%s, Decay=none%s%s", (int)tokens,
-             yes(is_delta), yes(is_delta), is_delta ? "" : ", Beta=none", has_drafts ? "" : ", From=none, To=none");
-    const kiln_arg args[] = { host(w.q),
-                              host(w.k),
-                              host(w.v),
-                              host(w.gates),
-                              KILN_NONE,
-                              is_delta ? host(w.beta) : KILN_NONE,
-                              host(from),
-                              host(to),
-                              KILN_TENSOR(after),
-                              KILN_TENSOR(out),
-                              KILN_FLOAT(1 / sqrt(128.0)) };
-    run_reference("linear/step.tile", "recurrent_step", bindings, args, 11);
+             "T=f32, TB=f32, TS=f32, DK=128, DV=48, G=2, R=%d, DELTA=%s, NORM=%s, Decay=none, Norm=none%s%s",
+             (int)tokens, yes(is_delta), yes(is_delta), is_delta ? "" : ", Beta=none",
+             has_drafts ? "" : ", From=none, To=none");
+    const kiln_arg args[] = { host(w.q),          host(w.k),        host(w.v),
+                              host(w.gates),      KILN_NONE,        is_delta ? host(w.beta) : KILN_NONE,
+                              host(from),         host(to),         KILN_NONE,
+                              KILN_TENSOR(after), KILN_TENSOR(out), KILN_FLOAT(1 / sqrt(128.0)) };
+    run_reference("linear/step.tile", "recurrent_step", bindings, args, 12);
     if (has_drafts) w.q = array_spread(w.q, false), w.k = array_spread(w.k, false), w.v = array_spread(w.v, false);
     if (is_delta)
         done(kiln_gdn_step(ops, NULL,
@@ -280,6 +274,50 @@ static void steps(void **state)
     step_is_the_recurrence(KILN_BF16, true, false);
     step_is_the_recurrence(KILN_F32, true, true);
     step_is_the_recurrence(KILN_BF16, false, true);
+}
+
+// Normalised tokens as one sequence, and as a part of one and steps that go on from it.
+static void normalized_steps_go_on(void **state)
+{
+    enum { S = 40, R = 3, H = 2, D = 32 };
+    const Case c = { KILN_F32, KILN_F32, KILN_F32, 1, S + R, H, H, D, D, NULL, 0, false, false, true };
+    Whole w = whole_of(&c);
+    fill_random(w.q, 0.1, 1), fill_random(w.k, 0.1, 1);
+    Array *const states = ARRAY(KILN_F32, 1, H, D, D), *const keys = ARRAY(KILN_F32, 1, H, D),
+                 *const gates = ARRAY(KILN_F32, 1, R, H);
+    Array *const out = ARRAY(KILN_F32, 1, R, H, D), *const norm = ARRAY(KILN_F32, 1, R, H),
+                 *const all = ARRAY(KILN_F32, 1, S + R, H);
+    kiln_linear_attention_args whole_ = {
+        .q = of(w.q), .k = of(w.k), .v = of(w.v), .gates = of(w.gates), .out = of(w.out)
+    };
+    whole_.normalize = true, whole_.norm = of(all);
+    assert_ok(kiln_linear_attention_forward_workspace_size(ops, &whole_, &whole_.workspace_bytes));
+    whole_.workspace = bytes_new(whole_.workspace_bytes)->tensor.data;
+    done(kiln_linear_attention_forward(ops, NULL, &whole_));
+    array_fetch(w.out), array_fetch(all);
+    const double *const expected = values(w.out), *const factors = values(all);
+    kiln_tensor head[4] = { w.q->tensor, w.k->tensor, w.v->tensor, w.out->tensor };
+    for (int i = 0; i < 4; i++) head[i].shape[1] = S;
+    kiln_tensor first = w.gates->tensor;
+    first.shape[1] = S;
+    kiln_linear_attention_args part = { .q = &head[0], .k = &head[1], .v = &head[2], .gates = &first, .out = &head[3] };
+    part.normalize = true, part.final_states = of(states), part.final_keys = of(keys);
+    part.workspace = whole_.workspace, part.workspace_bytes = whole_.workspace_bytes;
+    done(kiln_linear_attention_forward(ops, NULL, &part));
+    for (int i = 0; i < R * H; i++) set(gates, i, get(w.gates, S * H + i));
+    array_send(gates);
+    kiln_linear_attention_step_args step = {
+        .gates = of(gates), .states = of(states), .out = of(out), .keys = of(keys), .norm = of(norm)
+    };
+    step.q = of(array_part(w.q, 1, S, R)), step.k = of(array_part(w.k, 1, S, R)), step.v = of(array_part(w.v, 1, S, R));
+    done(kiln_linear_attention_step(ops, NULL, &step));
+    array_fetch(out), array_fetch(norm);
+    assert_close("out", out, expected + S * H * D, tolerance_of(KILN_F32));
+    assert_close("norm", norm, factors + S * H, tolerance_of(KILN_F32));
+    REFUSED(kiln_linear_attention_step(ops, NULL, &step), step, step.norm = NULL, KILN_BAD_ARGUMENT,
+            "kiln_linear_attention_step: 'norm' is null");
+    REFUSED(kiln_linear_attention_step(ops, NULL, &step), step, step.keys = NULL, KILN_BAD_ARGUMENT,
+            "kiln_linear_attention_step: 'keys' is null");
 }
 
 // The same tokens as one sequence, and as a part of one and steps that go on from it.
@@ -494,6 +532,7 @@ int main(void)
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
         cmocka_unit_test_teardown(linear_attentions, free_arrays),
         cmocka_unit_test_teardown(steps, free_arrays),
+        cmocka_unit_test_teardown(normalized_steps_go_on, free_arrays),
         cmocka_unit_test_teardown(steps_go_on_where_a_sequence_ended, free_arrays),
         cmocka_unit_test_teardown(mamba2, free_arrays),
         cmocka_unit_test_teardown(steps_of_mamba2, free_arrays),

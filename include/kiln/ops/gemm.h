@@ -22,11 +22,16 @@
  * multiple of 8; of b as of a the sparse rows go along K (transpose_b), and of types of 8 bits those of the other, too. There is no
  * pair, nothing is copied first, and tiles are not divided along K. The kernel is kernels/gemm/sparse_any.tile.
  *
+ * Scales of blocks, as DeepGEMM has them: a and b are e4m3 without a batch, a_scales are [M][K/128], one for each 1 x 128 of a, and
+ * b_scales [(N + 127)/128][K/128], one for each 128 x 128 of b. K is a multiple of 128, of b the rows go along K (transpose_b), c is
+ * bf16, f16 or f32. Each 128 of K is summed by the tensor cores, then scaled and added in f32. There is a bias, and nothing else
+ * beside it. The kernels are in kernels/quant/fp8_block.tile.
+ *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a, b, c and residual may
  * lie apart. On a GPU, rows of a, b and up may begin at any elements: their strides are any, their data is aligned as its type.
  * Those that do not begin at multiples of 16 bytes are copied into the workspace first; its size is asked for with the tensors'
  * data in place, since it depends on that. The kernel is
- * kernels/gemm/any.tile. Weights of 4 bits and blocks of scales: kiln/ops/quant.h.
+ * kernels/gemm/any.tile. Weights of 4 bits: kiln/ops/quant.h.
  */
 #ifndef KILN_OPS_GEMM_H
 #define KILN_OPS_GEMM_H
@@ -63,8 +68,8 @@ typedef struct kiln_gemm_args {
     const double *scale;             /* any number; NULL: 1 */
     void   *workspace;               /* kiln_gemm_workspace_size bytes */
     size_t  workspace_bytes;
-    const kiln_tensor *a_scales;     /* in   f32 [Z][M]; NULL: 1. Not with c of i32 or f64 */
-    const kiln_tensor *b_scales;     /* in   f32 [Z][N]; NULL: 1. Not with c of i32 or f64 */
+    const kiln_tensor *a_scales;     /* in   f32 [Z][M], or of blocks [M][K/128]; NULL: 1. Not with c of i32 or f64 */
+    const kiln_tensor *b_scales;     /* in   f32 [Z][N], or of blocks [N/128, rounded up][K/128]; NULL: 1. Not with c of i32 or f64 */
     kiln_precision precision;
     const kiln_tensor *up;           /* in   as b; NULL: no pair. Not with c of i32 */
     const kiln_tensor *up_scales;    /* in   f32 [Z][N]; NULL: 1 */

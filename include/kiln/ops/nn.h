@@ -73,15 +73,15 @@ KILN_API kiln_status kiln_gated_norm_backward_workspace_size(kiln_ops *ops, cons
                                                              size_t *bytes);
 KILN_API kiln_status kiln_gated_norm_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gated_norm_backward_args *args);
 
-/* Turns pairs of each head's elements, in place, by an angle that grows with the token's position (kiln/ops/rotary.h). Styles:
- * halves, interleaved, YaRN, Llama 3. */
+/* Turns pairs of each head's elements, in place, by an angle that grows with the token's position (kiln/ops/rotary.h). */
 typedef struct kiln_rotary_embedding_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *x;            /* inout T [tokens][H][D]: queries or keys */
     const kiln_tensor *positions;    /* in   i32 [tokens] */
     const kiln_rotary *rotary;       /* in host memory; NULL: halves, all of D, base 10000 */
-    int64_t trained_length;          /* YaRN, Llama 3: positions that the model was trained for, at least 1 */
+    int64_t trained_length;          /* YaRN, Llama 3, NTK: positions that the model was trained for, at least 1 */
     bool    backward;                /* by the opposite angle: what it makes of a gradient */
+    const kiln_tensor *lengths;      /* in   i32 [tokens]: NTK: L, the tokens of the sequence that each is of; NULL with other styles */
 } kiln_rotary_embedding_args;
 
 KILN_API kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_rotary_embedding_args *args);
@@ -163,16 +163,31 @@ typedef struct kiln_argmax_args {
 
 KILN_API kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_args *args);
 
-/* x is about out * scale, scale = max(largest magnitude, 1e-4) / 448 of a row, or of each `group` neighbours in it. NaN stays NaN. */
+/* x is about out * scale, scale = max(largest magnitude, 1e-4) / 448 of a row, or of each `group` neighbours in it. NaN stays NaN.
+ *
+ * With counts, rows of x are groups that stand back to back, counts[g] of them, and each group of out and scales has a place for R
+ * rows, as kiln_grouped_gemm takes them with counts: codes and scales past its own are 0. Rows past R are left out. */
 typedef struct kiln_cast_fp8_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *x;            /* in   T [M][N] */
-    const kiln_tensor *out;          /* out  e4m3 [M][N] */
-    const kiln_tensor *scales;       /* out  f32 [M], with a group [M][N / group, rounded up] */
-    int64_t group;                   /* 32, 64, 128 or 256; 0: whole rows */
+    const kiln_tensor *out;          /* out  e4m3 [M][N], with counts [G][R][N] */
+    const kiln_tensor *scales;       /* out  f32 [M], with a group [M][N / group, rounded up], with counts [G][R][...] */
+    int64_t group;                   /* 32, 64, 128 or 256; 0: whole rows, not with counts */
+    const kiln_tensor *counts;       /* in   i32 [G], M or less in all (negative: none); NULL: rows are no groups */
 } kiln_cast_fp8_args;
 
 KILN_API kiln_status kiln_cast_fp8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_fp8_args *args);
+
+/* x is about out * scale, scale = max(largest magnitude, 1e-5) / 127 of a row: activations for W8A8, W4A8 and W2A8 of quant.h. Rounded
+ * to even; NaN is 0. */
+typedef struct kiln_cast_int8_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *x;            /* in   T [M][N] */
+    const kiln_tensor *out;          /* out  i8 [M][N] */
+    const kiln_tensor *scales;       /* out  f32 [M] */
+} kiln_cast_int8_args;
+
+KILN_API kiln_status kiln_cast_int8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_int8_args *args);
 
 /* The Walsh-Hadamard transform of each row in natural order, not normalised. */
 typedef struct kiln_hadamard_args {

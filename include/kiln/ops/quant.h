@@ -126,6 +126,36 @@ typedef struct kiln_quant_pack_args {
 
 KILN_API kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_pack_args *args);
 
+/* Packed weights as numbers, w of the format, rounded once: what a product in 16 bits takes, or a check of what was packed. */
+typedef struct kiln_quant_unpack_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *codes;        /* in   [N][P], as kiln_quantised_gemm takes them, as all down to minima */
+    const kiln_tensor *scales;       /* in   as the format says; of W8A8, W4A8 and W2A8 NULL: 1 */
+    const kiln_tensor *zeros;        /* in   [N][P/G]; NULL: 0 */
+    const kiln_tensor *minima;       /* in   [N][P/G], of the scales' type */
+    const kiln_tensor *weights;      /* out  bf16, f16 or f32 [N][K] */
+    kiln_quant_format format;
+    int     group;                   /* G; not read where the format has one or none */
+} kiln_quant_unpack_args;
+
+KILN_API kiln_status kiln_quant_unpack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_unpack_args *args);
+
+/* Weights of BitNet, for W2A8: scale = max(mean magnitude, 1e-5), code = weight / scale, rounded to even, within -1 .. 1. The mean
+ * is that of all rows, or of those from offsets[g] to offsets[g + 1], such as the rows of queries, of keys and of values in one
+ * matrix. Weights are finite. */
+typedef struct kiln_quant_ternary_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
+    const kiln_tensor *weights;      /* in   bf16, f16 or f32 [N][K]; K at least 32 */
+    const kiln_tensor *offsets;      /* in   i32 [groups + 1], from 0 to N, never falling; NULL: one group */
+    const kiln_tensor *codes;        /* out  i2 [N][P], or u8 [N][P/4] */
+    const kiln_tensor *scales;       /* out  f32 [N] */
+    void   *workspace;               /* kiln_quant_ternary_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_quant_ternary_args;
+
+KILN_API kiln_status kiln_quant_ternary_workspace_size(kiln_ops *ops, const kiln_quant_ternary_args *args, size_t *bytes);
+KILN_API kiln_status kiln_quant_ternary(kiln_ops *ops, kiln_stream *stream, const kiln_quant_ternary_args *args);
+
 /* The last extent and type of `codes` and `scales` for K columns: P and P/G. */
 KILN_API kiln_status kiln_quant_extents(kiln_quant_format format, int64_t k, int group, kiln_type *code_type,
                                         int64_t *code_columns, int64_t *scale_columns);

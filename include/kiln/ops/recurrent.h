@@ -142,8 +142,7 @@ KILN_API kiln_status kiln_gdn_gates_backward_workspace_size(kiln_ops *ops, const
 KILN_API kiln_status kiln_gdn_gates_backward(kiln_ops *ops, kiln_stream *stream, const kiln_gdn_gates_backward_args *args);
 
 /* ---- linear attention; with decay log1p(-2^(-5 - head)), made in f64, retention; with gates their gated kind.
- * g = gates + decay; below -40 it counts as -40 in whole sequences. Steps do not normalise: 16 columns more of v, the first
- * of them ones, give 1/n for each row of the others */
+ * g = gates + decay; below -40 it counts as -40 in whole sequences */
 
 typedef struct kiln_linear_attention_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -181,6 +180,8 @@ typedef struct kiln_linear_attention_step_args {
     const kiln_tensor *states;       /* inout f32 or T [M][H][DK][DV] */
     const kiln_tensor *out;          /* out  T [B][R][H][DV] */
     const double *scale;             /* > 0; NULL: 1/sqrt(DK) */
+    const kiln_tensor *keys;         /* inout f32 [M][H][DK]: Z, beside each state; out is multiplied by n. NULL: it is not */
+    const kiln_tensor *norm;         /* out  f32 [B][R][H]: n, with keys */
 } kiln_linear_attention_step_args;
 
 KILN_API kiln_status kiln_linear_attention_step(kiln_ops *ops, kiln_stream *stream, const kiln_linear_attention_step_args *args);

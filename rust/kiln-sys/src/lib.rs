@@ -553,9 +553,27 @@ pub struct kiln_cast_fp8_args {
     pub out: *const kiln_tensor,
     pub scales: *const kiln_tensor,
     pub group: i64,
+    pub counts: *const kiln_tensor,
 }
 
 impl Default for kiln_cast_fp8_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_cast_int8_args {
+    pub struct_size: usize,
+    pub x: *const kiln_tensor,
+    pub out: *const kiln_tensor,
+    pub scales: *const kiln_tensor,
+}
+
+impl Default for kiln_cast_int8_args {
     /// All zero.
     fn default() -> Self {
         // Integers, floats, false, null pointers: zero is a value of each.
@@ -1272,6 +1290,8 @@ pub struct kiln_linear_attention_step_args {
     pub states: *const kiln_tensor,
     pub out: *const kiln_tensor,
     pub scale: *const f64,
+    pub keys: *const kiln_tensor,
+    pub norm: *const kiln_tensor,
 }
 
 impl Default for kiln_linear_attention_step_args {
@@ -2276,6 +2296,47 @@ impl Default for kiln_quant_pack_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_quant_ternary_args {
+    pub struct_size: usize,
+    pub weights: *const kiln_tensor,
+    pub offsets: *const kiln_tensor,
+    pub codes: *const kiln_tensor,
+    pub scales: *const kiln_tensor,
+    pub workspace: *mut c_void,
+    pub workspace_bytes: usize,
+}
+
+impl Default for kiln_quant_ternary_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_quant_unpack_args {
+    pub struct_size: usize,
+    pub codes: *const kiln_tensor,
+    pub scales: *const kiln_tensor,
+    pub zeros: *const kiln_tensor,
+    pub minima: *const kiln_tensor,
+    pub weights: *const kiln_tensor,
+    pub format: kiln_quant_format,
+    pub group: c_int,
+}
+
+impl Default for kiln_quant_unpack_args {
+    /// All zero.
+    fn default() -> Self {
+        // Integers, floats, false, null pointers: zero is a value of each.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct kiln_quantised_gemm_args {
     pub struct_size: usize,
     pub a: *const kiln_tensor,
@@ -2331,6 +2392,7 @@ pub struct kiln_rotary_embedding_args {
     pub rotary: *const kiln_rotary,
     pub trained_length: i64,
     pub backward: bool,
+    pub lengths: *const kiln_tensor,
 }
 
 impl Default for kiln_rotary_embedding_args {
@@ -2525,6 +2587,7 @@ extern "C" {
     pub fn kiln_block_sparse_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_block_sparse_gemm_args) -> kiln_status;
     pub fn kiln_block_sparse_workspace_size(ops: *mut kiln_ops, args: *const kiln_block_sparse_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_cast_fp8(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cast_fp8_args) -> kiln_status;
+    pub fn kiln_cast_int8(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_cast_int8_args) -> kiln_status;
     pub fn kiln_causal_conv(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_args) -> kiln_status;
     pub fn kiln_causal_conv_backward(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_causal_conv_backward_args) -> kiln_status;
     pub fn kiln_causal_conv_backward_workspace_size(ops: *mut kiln_ops, args: *const kiln_causal_conv_backward_args, bytes: *mut usize) -> kiln_status;
@@ -2650,6 +2713,9 @@ extern "C" {
     pub fn kiln_program_load_text(name: *const c_char, text: *const c_char, program: *mut *mut kiln_program) -> kiln_status;
     pub fn kiln_quant_extents(format: kiln_quant_format, k: i64, group: c_int, code_type: *mut kiln_type, code_columns: *mut i64, scale_columns: *mut i64) -> kiln_status;
     pub fn kiln_quant_pack(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_quant_pack_args) -> kiln_status;
+    pub fn kiln_quant_ternary(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_quant_ternary_args) -> kiln_status;
+    pub fn kiln_quant_ternary_workspace_size(ops: *mut kiln_ops, args: *const kiln_quant_ternary_args, bytes: *mut usize) -> kiln_status;
+    pub fn kiln_quant_unpack(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_quant_unpack_args) -> kiln_status;
     pub fn kiln_quantised_gemm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_quantised_gemm_args) -> kiln_status;
     pub fn kiln_quantised_gemm_workspace_size(ops: *mut kiln_ops, args: *const kiln_quantised_gemm_args, bytes: *mut usize) -> kiln_status;
     pub fn kiln_rms_norm(ops: *mut kiln_ops, stream: *mut kiln_stream, args: *const kiln_norm_args) -> kiln_status;

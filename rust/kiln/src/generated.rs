@@ -828,12 +828,14 @@ impl BlockSparseGemmArgs<'_> {
 pub struct CastFp8Args<'a> {
     /// `` in T [M][N] ``
     pub x: Option<&'a Tensor>,
-    /// `` out e4m3 [M][N] ``
+    /// `` out e4m3 [M][N], with counts [G][R][N] ``
     pub out: Option<&'a Tensor>,
-    /// `` out f32 [M], with a group [M][N / group, rounded up] ``
+    /// `` out f32 [M], with a group [M][N / group, rounded up], with counts [G][R][...] ``
     pub scales: Option<&'a Tensor>,
-    /// `` 32, 64, 128 or 256; 0: whole rows ``
+    /// `` 32, 64, 128 or 256; 0: whole rows, not with counts ``
     pub group: i64,
+    /// `` in i32 [G], M or less in all (negative: none); NULL: rows are no groups ``
+    pub counts: Option<&'a Tensor>,
 }
 
 impl CastFp8Args<'_> {
@@ -846,6 +848,31 @@ impl CastFp8Args<'_> {
             out: tensor(self.out, held),
             scales: tensor(self.scales, held),
             group: self.group,
+            counts: tensor(self.counts, held),
+        }
+    }
+}
+
+/// `kiln_cast_int8_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct CastInt8Args<'a> {
+    /// `` in T [M][N] ``
+    pub x: Option<&'a Tensor>,
+    /// `` out i8 [M][N] ``
+    pub out: Option<&'a Tensor>,
+    /// `` out f32 [M] ``
+    pub scales: Option<&'a Tensor>,
+}
+
+impl CastInt8Args<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_cast_int8_args {
+        let _ = (&numbers, &held);
+        sys::kiln_cast_int8_args {
+            struct_size: core::mem::size_of::<sys::kiln_cast_int8_args>(),
+            x: tensor(self.x, held),
+            out: tensor(self.out, held),
+            scales: tensor(self.scales, held),
         }
     }
 }
@@ -1471,9 +1498,9 @@ pub struct GemmArgs<'a> {
     pub activation: Activation,
     /// `` any number; NULL: 1 ``
     pub scale: Option<f64>,
-    /// `` in f32 [Z][M]; NULL: 1. Not with c of i32 or f64 ``
+    /// `` in f32 [Z][M], or of blocks [M][K/128]; NULL: 1. Not with c of i32 or f64 ``
     pub a_scales: Option<&'a Tensor>,
-    /// `` in f32 [Z][N]; NULL: 1. Not with c of i32 or f64 ``
+    /// `` in f32 [Z][N], or of blocks [N/128, rounded up][K/128]; NULL: 1. Not with c of i32 or f64 ``
     pub b_scales: Option<&'a Tensor>,
     pub precision: Precision,
     /// `` in as b; NULL: no pair. Not with c of i32 ``
@@ -2086,6 +2113,10 @@ pub struct LinearAttentionStepArgs<'a> {
     pub out: Option<&'a Tensor>,
     /// `` > 0; NULL: 1/sqrt(DK) ``
     pub scale: Option<f64>,
+    /// `` inout f32 [M][H][DK]: Z, beside each state; out is multiplied by n. NULL: it is not ``
+    pub keys: Option<&'a Tensor>,
+    /// `` out f32 [B][R][H]: n, with keys ``
+    pub norm: Option<&'a Tensor>,
 }
 
 impl LinearAttentionStepArgs<'_> {
@@ -2104,6 +2135,8 @@ impl LinearAttentionStepArgs<'_> {
             states: tensor(self.states, held),
             out: tensor(self.out, held),
             scale: number(self.scale, numbers),
+            keys: tensor(self.keys, held),
+            norm: tensor(self.norm, held),
         }
     }
 }
@@ -3560,6 +3593,69 @@ impl QuantPackArgs<'_> {
     }
 }
 
+/// `kiln_quant_ternary_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct QuantTernaryArgs<'a> {
+    /// `` in bf16, f16 or f32 [N][K]; K at least 32 ``
+    pub weights: Option<&'a Tensor>,
+    /// `` in i32 [groups + 1], from 0 to N, never falling; NULL: one group ``
+    pub offsets: Option<&'a Tensor>,
+    /// `` out i2 [N][P], or u8 [N][P/4] ``
+    pub codes: Option<&'a Tensor>,
+    /// `` out f32 [N] ``
+    pub scales: Option<&'a Tensor>,
+}
+
+impl QuantTernaryArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_quant_ternary_args {
+        let _ = (&numbers, &held);
+        sys::kiln_quant_ternary_args {
+            struct_size: core::mem::size_of::<sys::kiln_quant_ternary_args>(),
+            weights: tensor(self.weights, held),
+            offsets: tensor(self.offsets, held),
+            codes: tensor(self.codes, held),
+            scales: tensor(self.scales, held),
+            ..Default::default()
+        }
+    }
+}
+
+/// `kiln_quant_unpack_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
+#[derive(Clone, Copy, Default)]
+pub struct QuantUnpackArgs<'a> {
+    /// `` in [N][P], as kiln_quantised_gemm takes them, as all down to minima ``
+    pub codes: Option<&'a Tensor>,
+    /// `` in as the format says; of W8A8, W4A8 and W2A8 NULL: 1 ``
+    pub scales: Option<&'a Tensor>,
+    /// `` in [N][P/G]; NULL: 0 ``
+    pub zeros: Option<&'a Tensor>,
+    /// `` in [N][P/G], of the scales' type ``
+    pub minima: Option<&'a Tensor>,
+    /// `` out bf16, f16 or f32 [N][K] ``
+    pub weights: Option<&'a Tensor>,
+    pub format: QuantFormat,
+    /// `` G; not read where the format has one or none ``
+    pub group: i32,
+}
+
+impl QuantUnpackArgs<'_> {
+    // `numbers` holds what the struct of C points to.
+    fn c_struct(&self, numbers: &mut Vec<Box<f64>>, held: &mut Vec<Held>) -> sys::kiln_quant_unpack_args {
+        let _ = (&numbers, &held);
+        sys::kiln_quant_unpack_args {
+            struct_size: core::mem::size_of::<sys::kiln_quant_unpack_args>(),
+            codes: tensor(self.codes, held),
+            scales: tensor(self.scales, held),
+            zeros: tensor(self.zeros, held),
+            minima: tensor(self.minima, held),
+            weights: tensor(self.weights, held),
+            format: self.format as u32,
+            group: self.group,
+        }
+    }
+}
+
 /// `kiln_quantised_gemm_args`. The comments of fields are those of the C header, which has the rest; what is left out has its default.
 #[derive(Clone, Copy, Default)]
 pub struct QuantisedGemmArgs<'a> {
@@ -3614,10 +3710,12 @@ pub struct RotaryEmbeddingArgs<'a> {
     pub positions: Option<&'a Tensor>,
     /// `` in host memory; NULL: halves, all of D, base 10000 ``
     pub rotary: Option<&'a sys::kiln_rotary>,
-    /// `` YaRN, Llama 3: positions that the model was trained for, at least 1 ``
+    /// `` YaRN, Llama 3, NTK: positions that the model was trained for, at least 1 ``
     pub trained_length: i64,
     /// `` by the opposite angle: what it makes of a gradient ``
     pub backward: bool,
+    /// `` in i32 [tokens]: NTK: L, the tokens of the sequence that each is of; NULL with other styles ``
+    pub lengths: Option<&'a Tensor>,
 }
 
 impl RotaryEmbeddingArgs<'_> {
@@ -3631,6 +3729,7 @@ impl RotaryEmbeddingArgs<'_> {
             rotary: self.rotary.map_or(core::ptr::null(), |r| r),
             trained_length: self.trained_length,
             backward: self.backward,
+            lengths: tensor(self.lengths, held),
         }
     }
 }
@@ -4115,6 +4214,16 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_cast_fp8(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_cast_int8`.
+    pub fn cast_int8(&self, stream: &Stream, args: &CastInt8Args) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_cast_int8(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }
@@ -4835,6 +4944,32 @@ impl Operators {
         let c = args.c_struct(&mut numbers, &mut held);
         stream.fits(self.device())?;
         check(unsafe { sys::kiln_quant_pack(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_quant_ternary`.
+    pub fn quant_ternary(&self, stream: &Stream, scratch: &mut Workspace, args: &QuantTernaryArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let mut c = args.c_struct(&mut numbers, &mut held);
+        let mut bytes = 0;
+        check(unsafe { sys::kiln_quant_ternary_workspace_size(self.as_ptr(), &c, &mut bytes) })?;
+        scratch.reserve(bytes, stream)?;
+        c.workspace = scratch.as_ptr();
+        c.workspace_bytes = scratch.bytes();
+        held.extend(scratch.held());
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_quant_ternary(self.as_ptr(), stream.as_ptr(), &c) })?;
+        stream.hold(held);
+        Ok(())
+    }
+
+    /// `kiln_quant_unpack`.
+    pub fn quant_unpack(&self, stream: &Stream, args: &QuantUnpackArgs) -> Result<()> {
+        let (mut numbers, mut held) = (Vec::new(), vec![self.held()]);
+        let c = args.c_struct(&mut numbers, &mut held);
+        stream.fits(self.device())?;
+        check(unsafe { sys::kiln_quant_unpack(self.as_ptr(), stream.as_ptr(), &c) })?;
         stream.hold(held);
         Ok(())
     }

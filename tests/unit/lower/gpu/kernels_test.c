@@ -188,6 +188,10 @@ static void explanations_say_what_runs(void **state)
           { "256 computing (2 groups)" } }, // a barrier in an arm has nothing to wait for that the other arm does not
         { { "../tests/unit/lower/gpu/fits.tile", "many", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "5 CTAs for each multiprocessor", "6 CTAs of a multiprocessor do not have the registers: 5" } },
+        { { "../tests/unit/lower/gpu/fits.tile", "packed", { { 0 } }, 0, 90, { NULL }, NULL, true },
+          { "u32[64][16]: 3 x 4096 bytes", "not ahead because a tile has a byte for each packed element; words of a view are fetched" } },
+        { { "../tests/unit/lower/gpu/fits.tile", "packed", { { 0 } }, 0, 80, { NULL }, NULL, true },
+          { "not ahead because it reads a view of other elements than the tensor's", "not ahead because a tile has a byte for each packed element" } },
         { { "linear/causal_conv.tile", "causal_conv", { NONE("Offset"), NONE("Init") }, 2, 90, { NULL }, NULL, true },
           { "3 CTAs for each multiprocessor", "occupancy: 3 CTAs, because an instance takes ", "; no more have room in registers",
             "setmaxnreg: 40 in the producer, 120 in group 0" } },

@@ -64,6 +64,8 @@ static const char *why_behind(KnownValues *s, const TileOp *op)
 {
     if (op->kind != T_COPY || buffer_root(op->copy.src.buffer)->kind != BUFFER_TENSOR)
         return "other statements write it";
+    if (dtype_bits(op->copy.src.buffer->type) < 8)
+        return "a tile has a byte for each packed element; words of a view are fetched";
     if (!(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)))
         return "the slice is no box, or does not begin at one in the tile";
     if (buffer_root(op->copy.src.buffer)->access != ACCESS_IN) return "the kernel writes the tensor, too";

@@ -53,11 +53,16 @@ static bool plan_pieces(Lowering *lo, TileOp *op, Iteration *it, Var **run)
     return piece == 4 || piece == 8 || piece == 16;
 }
 
-static bool may_read(const KnownValues *values, Buffer *src, DType type)
+// Why what a tensor holds cannot be read ahead; NULL: it can.
+static const char *why_not_read(const KnownValues *values, Buffer *src, DType type)
 {
     const Buffer *const root = buffer_root(src);
-    return root->kind == BUFFER_TENSOR && root->access == ACCESS_IN && dtype_bits(root->type) >= 8 &&
-           root->type == type && src->type == type && view_is_known(values, src);
+    if (root->kind != BUFFER_TENSOR) return "other statements write it";
+    if (dtype_bits(src->type) < 8) return "a tile has a byte for each packed element";
+    if (root->access != ACCESS_IN) return "the kernel writes the tensor, too";
+    if (src->type != type) return "it converts";
+    if (root->type != type) return "it reads a view of other elements than the tensor's";
+    return view_is_known(values, src) ? NULL : "its place depends on what the threads make";
 }
 
 // The tile that a forall fills by one statement, from a tensor.
@@ -76,7 +81,7 @@ static bool gather_is_multistage(Lowering *lo, const KnownValues *values, const 
     if (!tile || op_info(lo, op)->parent != pipeline) return false;
     const TileOp *const store = op->forall.body;
     const Expr *const load = store->store.value;
-    if (!may_read(values, load->load.buffer, tile->type)) return false;
+    if (why_not_read(values, load->load.buffer, tile->type)) return false;
     for (int d = 0; d < load->load.buffer->rank; d++)
         if (!value_is_known(values, load->load.subs[d])) return false;
     for (int d = 0; d < tile->rank; d++)
@@ -86,26 +91,30 @@ static bool gather_is_multistage(Lowering *lo, const KnownValues *values, const 
     return plan_pieces(lo, op, &it, &run);
 }
 
-static bool copy_is_multistage(Lowering *lo, const KnownValues *values, const TileOp *pipeline, TileOp *op)
+// Why the copy into a tile does not run ahead; NULL: it does.
+static const char *why_behind(Lowering *lo, const KnownValues *values, const TileOp *pipeline, TileOp *op)
 {
-    if (op->kind != T_COPY || op_info(lo, op)->parent != pipeline || op->copy.dst.buffer->kind != BUFFER_SHARED)
-        return false;
+    if (op->kind != T_COPY || op->copy.dst.buffer->kind != BUFFER_SHARED) return "other statements write it";
+    if (op_info(lo, op)->parent != pipeline) return "it is no statement of the pipeline itself";
     Buffer *const src = op->copy.src.buffer;
-    if (!may_read(values, src, op->copy.dst.buffer->type)) return false;
-    for (int d = 0; d < src->rank; d++)
-        if (!value_is_known(values, op->copy.src.subs[d].start)) return false;
+    const char *const why = why_not_read(values, src, op->copy.dst.buffer->type);
+    if (why) return why;
+    bool known = true;
+    for (int d = 0; d < src->rank; d++) known = known && value_is_known(values, op->copy.src.subs[d].start);
     for (int d = 0; d < op->copy.dst.buffer->rank; d++)
-        if (!value_is_known(values, op->copy.dst.subs[d].start)) return false;
+        known = known && value_is_known(values, op->copy.dst.subs[d].start);
+    if (!known) return "its place depends on what the threads make";
     Iteration it;
     Var *run;
-    return plan_pieces(lo, op, &it, &run);
+    return plan_pieces(lo, op, &it, &run) ? NULL : "it is not whole pieces of 4, 8 or 16 bytes";
 }
 
 typedef struct Writes {
     const KnownValues *values;
     const TileOp *pipeline;
     const Buffer *root;
-    bool reads, multistage, other;
+    bool reads, multistage;
+    const char *other; // why some do not run ahead; NULL: all do
     bool here_reads, here_writes;
 } Writes;
 
@@ -129,8 +138,10 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
     w->here_reads = w->here_writes = false;
     tile_uses(op, see_use, w);
     w->reads |= w->here_reads;
-    if (w->here_writes && copy_is_multistage(lo, w->values, w->pipeline, op)) w->multistage = true;
-    else if (w->here_writes) w->other = true;
+    if (!w->here_writes) return false;
+    const char *const why = why_behind(lo, w->values, w->pipeline, op);
+    w->multistage |= !why;
+    w->other = w->other ? w->other : why;
     return false;
 }
 
@@ -168,6 +179,7 @@ static bool plan_pipeline(Lowering *lo, TileOp *op, void *context)
         if (tile->storage != TILE_IN_SHARED || op_info(lo, tile->declared)->parent != op) continue;
         Writes writes = { .values = &values, .pipeline = op, .root = tile->buffer };
         each_op(lo, lo->kernel->body, see_op, &writes);
+        tile->why_in_place = writes.other;
         if (!writes.multistage || writes.other || !writes.reads) continue;
         each_op(lo, lo->kernel->body, note_multistage, tile->buffer);
         tile->multistage = multistage;
