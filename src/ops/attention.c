@@ -536,7 +536,7 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
 static int64_t choose_splits(const Call *call)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), size = D > DV ? D : DV;
-    return attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), call_extent(call, "S"),
+    return attention_splits(call->ops, call_extent(call, "B") * call_extent(call, "HKV"), call_extent(call, "S"), 0,
                             size > 128 || call->tensors[0]->type == KILN_F32 ? ONE_SHARE
                             : size > 64                                      ? TWO_SHARES
                                                                              : TWO_NARROW_SHARES);

@@ -60,6 +60,7 @@ kiln_status attention_softcap(const Call *call, double softcap)
 enum {
     SHARE_STEPS = 2,   // that a share takes beside its own, to begin, to end and to be combined
     GAIN_PERCENT = 85, // of the time, at most, where all processors have shares, which bandwidth bounds
+    ROWS_ADDED = 2048, // of shares, that the adding kernel takes half a step for
     LEAST_SHARE = 256, // keys of a share of forward calls
 };
 
@@ -71,7 +72,8 @@ static int64_t splits_on_cpu(int64_t tiles, int64_t keys, int64_t processors)
 }
 
 // The longest time of a multiprocessor, in halves of a step. It works on one share at a time, or on two, which take as long
-// together as one after the other, or, of narrow heads, half as long again as one: alone it waits for its few bytes.
+// together as one after the other, or, of narrow heads or keys that are converted, half as long again as one: alone it waits
+// for its few bytes, or for its own conversions and products, one after another.
 static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors, SharesAtOnce at_once)
 {
     const int64_t places = at_once == ONE_SHARE ? processors : 2 * processors, rounds = shares / places;
@@ -82,7 +84,7 @@ static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors,
            (steps + SHARE_STEPS);
 }
 
-static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, SharesAtOnce at_once)
+static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t rows, int64_t processors, SharesAtOnce at_once)
 {
     static const int counts[] = { 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 }; // 32: what the combining kernel takes at once
     const int64_t steps = (keys + SPLITS_GPU_KEYS - 1) / SPLITS_GPU_KEYS;
@@ -90,7 +92,8 @@ static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, Sh
     if (at_once == TWO_SHARES && tiles > processors) least = least * GAIN_PERCENT / 100;
     for (int i = 0; i < COUNT(counts) && counts[i] <= steps; i++) {
         const int n = counts[i];
-        const int64_t time = time_of_shares(tiles * n, (steps + n - 1) / n, processors, at_once);
+        const int64_t time =
+            time_of_shares(tiles * n, (steps + n - 1) / n, processors, at_once) + rows * n / ROWS_ADDED;
         if (time >= least) continue;
         best = n;
         least = time;
@@ -98,11 +101,11 @@ static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, Sh
     return best;
 }
 
-int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, SharesAtOnce at_once)
+int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, int64_t rows, SharesAtOnce at_once)
 {
     const int64_t processors = ops_processors(ops);
-    const int64_t splits =
-        ops_on_cpu(ops) ? splits_on_cpu(tiles, keys, processors) : splits_on_gpu(tiles, keys, processors, at_once);
+    const int64_t splits = ops_on_cpu(ops) ? splits_on_cpu(tiles, keys, processors)
+                                           : splits_on_gpu(tiles, keys, rows, processors, at_once);
     return splits > 1 ? splits : 1;
 }
 

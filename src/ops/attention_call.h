@@ -16,11 +16,12 @@ kiln_status attention_options(const Call *call, int64_t window, const double *gi
 // 0: scores are not capped.
 kiln_status attention_has_heads(const Call *call); // that a key head has query heads, where kernels take them together
 kiln_status attention_softcap(const Call *call, double softcap);
-// Instances that a multiprocessor has at a time; narrow: with heads up to 64.
+// Instances that a multiprocessor has at a time; narrow: with heads up to 64, or keys that are converted.
 typedef enum SharesAtOnce { ONE_SHARE, TWO_SHARES, TWO_NARROW_SHARES } SharesAtOnce;
 
-// Of `tiles` instances that have `keys` keys each.
-int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, SharesAtOnce at_once);
+// Of `tiles` instances that have `keys` keys each. `rows`: of the result, over all heads, whose shares are added; 0 where that is
+// a small part of the time.
+int64_t attention_splits(const kiln_ops *ops, int64_t tiles, int64_t keys, int64_t rows, SharesAtOnce at_once);
 
 // What a forward call is to compute, as far as it tells by which tiles.
 typedef struct ForwardShape {

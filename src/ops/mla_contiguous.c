@@ -78,7 +78,7 @@ static kiln_status prepare(Call *call, const void *args)
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits
                                       : attention_splits(call->ops, call_extent(call, "B") * tiles_of_heads(call),
-                                                         call_extent(call, "S"), ONE_SHARE)));
+                                                         call_extent(call, "S"), 0, ONE_SHARE)));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;
 }

@@ -126,11 +126,13 @@ static int64_t choose_splits(const Call *call, const kiln_paged_attention_args *
     const int64_t rows = call_extent(call, "TQ") * (call_extent(call, "H") / HKV);
     int64_t keys = a->max_keys && a->max_keys < room ? a->max_keys : room;
     if (a->window && a->window + queries < keys) keys = a->window + queries;
-    const bool two = is_two(t, call_extent(call, "D"), call_extent(call, "DV"));
+    const SharesAtOnce at_once = !is_two(t, call_extent(call, "D"), call_extent(call, "DV")) ? ONE_SHARE
+                                 : a->k->type == KILN_E4M3                                   ? TWO_NARROW_SHARES
+                                                                                             : TWO_SHARES;
     const int64_t tiles = (t->many ? rows / t->rows + B : B) * HKV;
     return t->many && tiles >= ops_processors(call->ops)
                ? 1
-               : attention_splits(call->ops, tiles, keys, two ? TWO_SHARES : ONE_SHARE);
+               : attention_splits(call->ops, tiles, keys, call_extent(call, "TQ") * call_extent(call, "H"), at_once);
 }
 
 // ---- plans

@@ -229,7 +229,7 @@ static int64_t choose_splits(const Call *call, const kiln_block_sparse_decode_ar
     const int64_t HKV = call_extent(call, "HKV"), tiles = call_extent(call, "B") * HKV, keys = places * block;
     int64_t splits = 1;
     if (ops_on_cpu(call->ops)) {
-        splits = attention_splits(call->ops, tiles, keys, ONE_SHARE);
+        splits = attention_splits(call->ops, tiles, keys, 0, ONE_SHARE);
     } else if (tiles > 0) {
         const int64_t size = call_extent(call, "D") + call_extent(call, "DV");
         const bool is_one = call_extent(call, "H") / HKV > FEW_HEADS || size > LARGE_HEADS;
