@@ -340,9 +340,9 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
 static bool check_shifted(Run *run, const Agent *agent, const Action *action)
 {
     for (int i = 0; i < action->n_accesses && action->kind == ACTION_COPY && action->copy.shifts; i++) {
-        const int tile = action->accesses[i].tile, turn = turn_of(run, agent, &action->accesses[i]);
-        const Cell *const cell = &run->cells[cell_of(run, tile, turn)];
-        const char *const why = cell->fill != turn + 1 ? "into which nothing of this step has been copied"
+        const int tile = action->accesses[i].tile, fill = fill_meant(run, agent, &action->accesses[i]);
+        const Cell *const cell = &run->cells[cell_of(run, tile, fill)];
+        const char *const why = cell->fill != fill + 1 ? "into which nothing of this step has been copied"
                                 : cell->copying        ? "while cp.async copies into it are not waited for"
                                                        : NULL;
         if (why)
