@@ -16,7 +16,7 @@
 #     other forms of C          a third of the kernels with checks, a quarter as AVX2, a quarter as portable C, few cases. Kernels that say
 #                               of tensors laid out otherwise what others say are taken with checks alone
 #     the language's cases      natively every case of half of the files; few of the other half in another form of C
-#     what is long beside       one of five groups (group_of_day below): the emulated device, instruction sets, ARM
+#     what is long beside       one of five groups (group_of_day below): the emulated device, instruction sets, ARM, thousands of tokens
 #     ptxas on single kernels   a third (tests/turn.h), as faults that are planted in generated programs
 #     the Python package        all but its longest file of tests or its second longest; or, with FRAMEWORKS=yes, all but these two with
 #                               PyTorch and JAX
@@ -34,8 +34,8 @@ either() { tr '\n' '|' | sed 's/|$//'; }
 groups='emulated_language_conversions_test gpu_instructions prelude_every_isa
 emulated_language_check arm example_train_gdn language_run_gpu_files_0
 emulated_language_run_0 gpu_emulator_faults
-emulated_language_run_1 language_conversions_test
-language_run_gpu_files_1 docs_calls'
+emulated_language_run_1 language_conversions_test ops_recurrent_backward_long
+language_run_gpu_files_1 docs_calls ops_recurrence_test ops_recurrence_long'
 group_of_day() { echo "$groups" | every 5 "$1" | tr ' ' '\n'; }
 
 # Kernels that the emulated device runs with other orders of threads, and those that it runs as generic CUDA.
