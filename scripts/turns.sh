@@ -16,7 +16,7 @@
 #                               other orders of threads, by seeds of the day; 3 days: a third of the operators' tests
 #     operators, natively       all; 3 days: of the families that build many kernels a third, which the emulated device has another day
 #     the language's cases      natively every case of half of the files; few of the other half in another form of C
-#     what is long beside       one of five groups (group_of_day below): the emulated device, instruction sets, ARM
+#     what is long beside       one of five groups (group_of_day below): the emulated device, instruction sets, ARM, thousands of tokens
 #     parts                     2 days: the build with TSan and what it runs, or rewritten kernels and random programs for the front end
 #                               (left_parts below); 3 days: kernels compiled with checks for Hopper
 #     ptxas on single kernels   a third (tests/turn.h), as faults that are planted in generated programs
@@ -36,8 +36,8 @@ either() { tr '\n' '|' | sed 's/|$//'; }
 groups='emulated_language_conversions_test gpu_instructions prelude_every_isa
 emulated_language_check arm example_train_gdn language_run_gpu_files_0
 emulated_language_run_0 gpu_emulator_faults
-emulated_language_run_1 language_conversions_test
-language_run_gpu_files_1 docs_calls'
+emulated_language_run_1 language_conversions_test ops_recurrent_backward_long
+language_run_gpu_files_1 docs_calls ops_recurrence_test ops_recurrence_long'
 group_of_day() { echo "$groups" | every 5 "$1" | tr ' ' '\n'; }
 
 # What scripts/test.sh consists of: what others wait for first, what is short last.

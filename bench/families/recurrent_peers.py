@@ -5,7 +5,7 @@
 
 A row: a call's time on the device with Kiln and with the peer, the peer's time over Kiln's, how far the results are apart, the least
 time for inputs and outputs at 4.3 TB/s as a part of Kiln's. Calls are queued behind work that holds the device, so that the host's time is not in them.
-After SECONDS no further row begins. --head: of linear, rows with heads of this size alone, since the peer compiles for each size.
+After SECONDS no further row begins. --head: of gdn, kda and linear, rows with heads of this size alone, since the peer compiles for each.
 A peer that is missing or refuses is said once for each reason.
 """
 import argparse
@@ -168,11 +168,13 @@ def main():
     if not cpu:
         triton = importlib.import_module("triton")
         print("%s, PyTorch %s, Triton %s" % (torch.cuda.get_device_name(), torch.__version__, triton.__version__), flush=True)
-    attention = ((8, 2048, 16, 128), (1, 32768, 16, 128), (4, 8192, 16, 256), (4, 8192, 16, 64), (4, 8192, 64, 128))
-    attention = [shape for shape in attention if options.head in (None, shape[3])]
+    heads = lambda *shapes: [shape for shape in shapes if options.head in (None, shape[3])]
+    nets = heads((1, 8192, 32, 128), (8, 2048, 32, 128), (16, 2048, 16, 64), (1, 65536, 32, 128), (4, 4096, 16, 256), (1, 2048, 32, 128))
+    channels = heads((2, 8192, 16, 128), (1, 32768, 32, 128))
+    attention = heads((4, 8192, 16, 256), (8, 2048, 32, 128), (4, 8192, 16, 64), (1, 65536, 32, 128), (8, 2048, 16, 128), (4, 8192, 64, 128))
     families = {
-        "gdn": lambda: delta(rows, False, ((1, 8192, 32, 128), (1, 32768, 32, 128), (8, 2048, 32, 128), (1, 2048, 32, 128))),
-        "kda": lambda: delta(rows, True, ((1, 8192, 32, 128), (1, 32768, 32, 128))),
+        "gdn": lambda: delta(rows, False, nets),
+        "kda": lambda: delta(rows, True, channels),
         "linear": lambda: linear(rows, attention),
         "mamba2": lambda: mamba2(rows, ((8, 4096, 80, 64, 1, 128), (1, 32768, 64, 64, 8, 128))),
         "step": lambda: step(rows, ((64, 32, 128), (256, 32, 128), (8, 32, 128))),
