@@ -8,6 +8,7 @@
 #include <math.h>
 
 enum { TILE_HEADS = 64, TILE_HEADS_CPU = 16, SPLITS_MAX = 65536 };
+enum { BLOCK_KEYS = 64, BLOCKS_AT_ONCE = 32 }; // what the combining kernel takes at once
 
 static int64_t tiles_of_heads(const Call *call)
 {
@@ -22,6 +23,18 @@ static int pair_of(const Call *call)
 }
 
 static bool is_fp8(const kiln_mla_decode_contiguous_args *a) { return a->cache && a->cache->type == KILN_E4M3; }
+
+// So many shares of the keys; or of one block each, where all of them are worked on at once.
+static int64_t splits_of(const Call *call, const kiln_mla_decode_contiguous_args *a)
+{
+    const int64_t tiles = call_extent(call, "B") * tiles_of_heads(call), keys = call_extent(call, "S");
+    const int64_t blocks = (keys + BLOCK_KEYS - 1) / BLOCK_KEYS;
+    if (a->splits) return a->splits;
+    if (!ops_on_cpu(call->ops) && !is_fp8(a) && blocks >= 1 && blocks <= BLOCKS_AT_ONCE &&
+        tiles * blocks <= ops_processors(call->ops))
+        return blocks;
+    return attention_splits(call->ops, tiles, keys, 0, ONE_SHARE);
+}
 
 // As the kernel takes it: [B][S][1], where the caller's is [B][S].
 static const kiln_tensor *with_column(Call *call, const kiln_tensor *scales)
@@ -67,18 +80,19 @@ static kiln_status prepare(Call *call, const void *args)
         status = call_fail(call, KILN_BAD_ARGUMENT,
                            "'splits' is %" PRId64 ", expected 1 to %d, or 0 for a number that fills the device",
                            a->splits, SPLITS_MAX);
+    const int64_t splits = status ? 1 : splits_of(call, a);
+    const bool is_one =
+        !status && !ops_on_cpu(call->ops) && !call->ops->options.check && call_extent(call, "S") <= splits * BLOCK_KEYS;
     if (!status && is_fp8(a))
         status = call_kernel(call, "mla/decode_contiguous.tile", "mla_decode_contiguous_fp8", "T=%s, PAIR=%d%-s%-s%-s",
                              kiln_type_name(a->q->type), pair_of(call), LACKS(a->scales, "KSCALE"),
                              LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     else if (!status)
-        status =
-            call_kernel(call, "mla/decode_contiguous.tile", "mla_decode_contiguous", "T=%s, PAIR=%d%-s%-s",
-                        kiln_type_name(a->q->type), pair_of(call), LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
+        status = call_kernel(call, "mla/decode_contiguous.tile", "mla_decode_contiguous", "T=%s, PAIR=%d%s%-s%-s",
+                             kiln_type_name(a->q->type), pair_of(call), is_one ? ", ONE=true" : "",
+                             LACKS(a->lengths, "LENGTH"), LACKS(a->lse, "LSE"));
     if (status) return status;
-    call_add(call, KILN_INT(a->splits ? a->splits
-                                      : attention_splits(call->ops, call_extent(call, "B") * tiles_of_heads(call),
-                                                         call_extent(call, "S"), 0, ONE_SHARE)));
+    call_add(call, KILN_INT(splits));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;
 }

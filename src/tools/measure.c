@@ -93,7 +93,7 @@ static bool is_build_name(const Decl *decl, const Binding *value)
 {
     for (const BuildParam *p = decl->build; p; p = p->next)
         if (strcmp(p->name, value->name) == 0) return true;
-    return value->kind == BIND_NONE;
+    return value->kind == BIND_NONE || value->kind == BIND_STRIDED || value->kind == BIND_UNALIGNED;
 }
 
 static void replace_or_add(Arena *arena, Binding **list, int *n, const Binding *value)

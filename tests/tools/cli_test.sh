@@ -240,6 +240,12 @@ done
 
 # run
 expect 0 'correct' "$kiln" run --seconds=0.02 good.tile twice N=500
+cat >rows.tile <<'END'
+kernel rows(in f32 X[M][N], out f32 Y[M][N]) { grid (i : M); forall (j : N) Y[i][j] = 2*X[i][j]; }
+reference rows { forall (i : M, j : N) Y[i][j] = 2*X[i][j]; }
+check rows(M = 3, N = 5) {}
+END
+expect 0 'rows<X=strided>(M=3, N=5)' "$kiln" run --seconds=0 rows.tile rows X=strided
 expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile
 expect 0 '"correct": true, "compared_with": "reference", "runs"' "$kiln" run --json --seconds=0 good.tile
 expect 1 '"correct": false, "compared_with": "reference", "problem": "Y: 16 of 1000' "$kiln" run --json --seconds=0 wrong.tile
