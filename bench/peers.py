@@ -6,10 +6,13 @@
 # others, and the name says so; where nobody is left, NoPeer says why. Of several the fastest is taken. Tensors have other random numbers than
 # Kiln's, but the same shapes, lengths, lists and offsets (shape_length and offset_at in C have their twins here).
 import math
+import os
 import sys
 import time
 import torch
 import torch.nn.functional as F
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'families'))
 
 DEV = 'cuda'
 TYPES = {'f64': torch.float64, 'bf16': torch.bfloat16, 'f16': torch.float16, 'f32': torch.float32, 'e4m3': torch.float8_e4m3fn, 'i8': torch.int8}
@@ -50,6 +53,14 @@ def quick(run):
     end.record()
     end.synchronize()
     return begin.elapsed_time(end) / 5e3
+
+def graphed(run):
+    """The same as a graph, for what takes long to launch."""
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph): run()
+    return graph.replay
 
 def fastest(candidates):
     """Of pairs of a name and a function that makes the work, the fastest that runs."""
@@ -406,14 +417,12 @@ def moe(v):
             return out.index_add_(0, order // top, y.float() * s.flatten()[order, None])
         return run
     def triton_kernels():
-        from triton_kernels.matmul_ogs import matmul_ogs
-        from triton_kernels.routing import routing
-        w1, w2, gates = up.transpose(1, 2).contiguous(), down.transpose(1, 2).contiguous(), logits.to(TYPES[T])
-        def run():
-            data, gather, scatter = routing(gates, top)
-            h = matmul_ogs(x, w1, None, data, gather_indx=gather)
-            return matmul_ogs(F.silu(h[..., :width]) * h[..., width:], w2, None, data, scatter_indx=scatter, gammas=data.gate_scal)
-        return run
+        import triton_moe
+        pairs = torch.stack(up.chunk(2, 1), 2).flatten(1, 2)            # gates and values in turn: what the package fuses
+        bias = torch.tensor([0.0, -1.0], device=DEV).repeat(E, width)   # it adds one to values
+        call = triton_moe.layer(triton_moe.weights(pairs), bias, triton_moe.weights(down), None, top, alpha=1.0, limit=1e30)
+        scores = logits.to(TYPES[T])
+        return graphed(lambda: call(x, scores))
     return fastest([('PyTorch', torch_layer)] + ([('triton-kernels', triton_kernels)] if gpu() else []))
 
 # ---- small operators

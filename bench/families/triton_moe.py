@@ -59,15 +59,15 @@ def mxfp4_weights(codes, scales, warps):
     return w, PrecisionConfig(b_mx_scale=s, b_microblock_size=32, out_dtype=BF)
 
 
-def layer(first, bias1, second, bias2, k):
-    """A function of tokens and logits. first, second: weights; biases in f32."""
+def layer(first, bias1, second, bias2, k, alpha=ALPHA, limit=LIMIT):
+    """A function of tokens and logits. first, second: weights; biases in f32, or None. bench/peers.py takes it, too."""
     prepare()
     from triton_kernels.matmul import FnSpecs, FusedActivation, matmul
     from triton_kernels.reduce import reduce
     from triton_kernels.swiglu import swiglu_fn
     from triton_kernels.tensor import make_ragged_tensor_metadata
     from triton_kernels.topk import topk
-    act = FusedActivation(FnSpecs("swiglu", swiglu_fn, ("alpha", "limit"), reduction_n=2), (ALPHA, LIMIT))
+    act = FusedActivation(FnSpecs("swiglu", swiglu_fn, ("alpha", "limit"), reduction_n=2), (alpha, limit))
 
     def call(x, logits):
         chosen = topk(logits, k, apply_softmax=True)

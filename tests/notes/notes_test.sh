@@ -35,6 +35,7 @@ for target in sm_90a cpu; do
         cat "$work/errors"
         echo "FAIL kernels whose notes cannot be found for $target"
     fi
+    echo "$target: $(tail -n 1 "$work/library")"
     # a kernel's name stands above its notes
     awk -v target=$target '
         /^[A-Za-z_0-9]+$/ { kernel = $0 }
