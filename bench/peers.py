@@ -208,6 +208,56 @@ def decode(v):
     q, k, x = heads_first(v, 1, v['H'], v['D']), heads_first(v, v['S'], v['HKV'], v['D']), heads_first(v, v['S'], v['HKV'], v['DV'])
     return fastest(sdpa_candidates(q, k, x, False, v['H'] != v['HKV']))
 
+def ragged(v):
+    """q, k, v of sequences one behind the other, their lengths, and offsets."""
+    lengths = [length(v['S'], b) for b in range(v['B'])]
+    q, k, x = (random(sum(lengths), v[h], v[d], type=v['T']) for h, d in (('H', 'D'), ('HKV', 'D'), ('HKV', 'DV')))
+    return q, k, x, lengths, ints([sum(lengths[:b]) for b in range(v['B'] + 1)])
+
+def flash2_varlen(v, q, k, x, offsets):
+    more = dict(window_size_left=v['WINDOW'] - 1, window_size_right=0) if v['WINDOW'] else {}
+    if v['DV'] != v['D']: x = F.pad(x, (0, v['D'] - v['DV']))                  # it has one head size
+    return lambda: torch.ops.aten._flash_attention_forward(q, k, x, offsets, offsets, v['S'], v['S'], 0.0, v['CAUSAL'], False, **more)
+
+def each_masked(v, q, k, x, lengths, offsets):
+    """PyTorch's attention of each sequence, with a mask where there is a window."""
+    parts, at = [], offsets.tolist()
+    for b, n in enumerate(lengths):
+        i, j = torch.arange(n, device=DEV)[:, None], torch.arange(n, device=DEV)[None]
+        mask = (j <= i) & (j > i - v['WINDOW']) if v['WINDOW'] else None
+        parts.append((*(t[at[b]:at[b + 1]].transpose(0, 1)[None] for t in (q, k, x)), mask))
+    def run():
+        return [F.scaled_dot_product_attention(a, b, c, attn_mask=m, is_causal=v['CAUSAL'] and m is None, enable_gqa=v['H'] != v['HKV'])
+                for a, b, c, m in parts]
+    return run
+
+def packed(v):
+    q, k, x, lengths, offsets = ragged(v)
+    def flashinfer():
+        import flashinfer
+        w = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(torch.empty(256 << 20, dtype=torch.uint8, device=DEV), 'NHD')
+        w.plan(offsets, offsets, v['H'], v['HKV'], v['D'], head_dim_vo=v['DV'], causal=v['CAUSAL'], q_data_type=TYPES[v['T']],
+               window_left=v['WINDOW'] - 1 if v['WINDOW'] else -1, logits_soft_cap=float(v['SOFTCAP']) or None)
+        return lambda: w.run(q, k, x)
+    if not gpu():
+        if v['SOFTCAP']: raise NoPeer('PyTorch has no softcap')
+        return fastest([('PyTorch, a call for each sequence', lambda: each_masked(v, q, k, x, lengths, offsets))])
+    return fastest([('FlashInfer', flashinfer)] + ([] if v['SOFTCAP'] else [('FlashAttention 2', lambda: flash2_varlen(v, q, k, x, offsets))]))
+
+def packed_gradients(v):
+    q, k, x, lengths, offsets = ragged(v)
+    tensors = [t.requires_grad_() for t in (q, k, x)]
+    def of_flash2():
+        out = flash2_varlen(v, *tensors, offsets)()[0]
+        g = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)
+    def of_each():
+        out = torch.cat([t[0].transpose(0, 1) for t in each_masked(v, *tensors, lengths, offsets)()])
+        g = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)
+    with torch.enable_grad():
+        return fastest([('FlashAttention 2', of_flash2)] if gpu() else [('PyTorch, a call for each sequence', of_each)])
+
 def flashinfer_paged(v, lengths, table, k, x):
     def make():
         import flashinfer
@@ -719,6 +769,6 @@ def vertical_slash(v):
     return fastest([('flex_attention', flex)] if gpu() else [('PyTorch, all keys and a mask', masked)])
 
 FAMILIES = {'grouped-mxfp4': grouped_mxfp4, 'grouped-weights': grouped_weights, 'route': route, 'nsa-whole': nsa_whole, 'nsa-gradients': nsa_gradients, 'gemm': gemm, 'gemm-types': gemm_types, 'mla-contiguous': mla_contiguous, 'indexed': indexed, 'select': select, 'conv': conv,
-            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'backward': backward, 'decode': decode, 'paged': paged, 'mla': mla,
+            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'packed': packed, 'packed-gradients': packed_gradients, 'backward': backward, 'decode': decode, 'paged': paged, 'mla': mla,
             'mla-sparse': mla_sparse, 'mla-prefill': mla_prefill, 'indexer': indexer, 'quantised': quantised, 'grouped': grouped,
             'moe': moe, 'nn': nn, 'recurrent': recurrent, 'step': step, 'gradients': gradients, 'nsa': nsa, 'sparse': sparse}

@@ -21,6 +21,8 @@ static const SweepFamily *const families[] = {
     &sweep_gemm_types,
     &sweep_attention,
     &sweep_backward,
+    &sweep_packed,
+    &sweep_packed_gradients,
     &sweep_decode,
     &sweep_paged,
     &sweep_mla,
