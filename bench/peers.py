@@ -258,7 +258,7 @@ def packed_gradients(v):
     with torch.enable_grad():
         return fastest([('FlashAttention 2', of_flash2)] if gpu() else [('PyTorch, a call for each sequence', of_each)])
 
-def flashinfer_paged(v, lengths, table, k, x):
+def flashinfer_paged(v, lengths, queries, table, k, x):
     def make():
         import flashinfer
         B, R, H, HKV, D, page = v['B'], v['R'], v['H'], v['HKV'], v['D'], v['PAGE']
@@ -267,15 +267,15 @@ def flashinfer_paged(v, lengths, table, k, x):
         indices = torch.cat([table[b, :pages[b]] for b in range(B)]).int()
         last = ints([(n - 1) % page + 1 for n in lengths])
         space = torch.empty(256 << 20, dtype=torch.uint8, device=DEV)
-        q = random(B * R, H, D, type=v['T'])
+        q = random(sum(queries), H, D, type=v['T'])
         more = dict(window_left=v['WINDOW'] - 1 if v['WINDOW'] else -1, logits_soft_cap=float(v['SOFTCAP']) or None,
                     q_data_type=TYPES[v['T']], kv_data_type=TYPES[v['TK']])
-        if R == 1:
+        if R == 1 and len(set(queries)) == 1:
             w = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, 'NHD', use_tensor_cores=H > HKV)
             w.plan(starts, indices, last, H, HKV, D, page, **more)
         else:
             w = flashinfer.BatchPrefillWithPagedKVCacheWrapper(space, 'NHD')
-            w.plan(ints([i * R for i in range(B + 1)]), starts, indices, last, H, HKV, D, page, causal=True, **more)
+            w.plan(ints([sum(queries[:i]) for i in range(B + 1)]), starts, indices, last, H, HKV, D, page, causal=True, **more)
         return lambda: w.run(q, (k, x))
     return make
 
@@ -283,14 +283,15 @@ def paged(v):
     B, R, S, H, HKV, D, page = v['B'], v['R'], v['S'], v['H'], v['HKV'], v['D'], v['PAGE']
     each = (S + page - 1) // page
     lengths = [length(S, b) for b in range(B)]
+    queries = [R] + [1 if v.get('MIXED') else R] * (B - 1)
     table = torch.randperm(B * each, device=DEV).view(B, each)
     k, x = (random(B * each, page, HKV, D, type=v['TK']) for _ in range(2))
-    if gpu(): return fastest([('FlashInfer', flashinfer_paged(v, lengths, table, k, x))])
+    if gpu(): return fastest([('FlashInfer', flashinfer_paged(v, lengths, queries, table, k, x))])
     if v['SOFTCAP']: raise NoPeer('PyTorch has no softcap')
-    q = random(B, R, H, D, type=v['T'])
+    q = [random(n, H, D, type=v['T']) for n in queries]
     masks = []
-    for n in lengths:
-        i, j = torch.arange(R)[:, None] + n - R, torch.arange(n)[None]
+    for n, r in zip(lengths, queries):
+        i, j = torch.arange(r)[:, None] + n - r, torch.arange(n)[None]
         masks.append((j <= i) & (j > i - v['WINDOW'] if v['WINDOW'] else j >= 0))
     def run():
         for b, n in enumerate(lengths):
@@ -769,6 +770,6 @@ def vertical_slash(v):
     return fastest([('flex_attention', flex)] if gpu() else [('PyTorch, all keys and a mask', masked)])
 
 FAMILIES = {'grouped-mxfp4': grouped_mxfp4, 'grouped-weights': grouped_weights, 'route': route, 'nsa-whole': nsa_whole, 'nsa-gradients': nsa_gradients, 'gemm': gemm, 'gemm-types': gemm_types, 'mla-contiguous': mla_contiguous, 'indexed': indexed, 'select': select, 'conv': conv,
-            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'packed': packed, 'packed-gradients': packed_gradients, 'backward': backward, 'decode': decode, 'paged': paged, 'mla': mla,
+            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'packed': packed, 'packed-gradients': packed_gradients, 'backward': backward, 'decode': decode, 'paged': paged, 'paged-mixed': paged, 'mla': mla,
             'mla-sparse': mla_sparse, 'mla-prefill': mla_prefill, 'indexer': indexer, 'quantised': quantised, 'grouped': grouped,
             'moe': moe, 'nn': nn, 'recurrent': recurrent, 'step': step, 'gradients': gradients, 'nsa': nsa, 'sparse': sparse}

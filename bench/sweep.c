@@ -25,6 +25,7 @@ static const SweepFamily *const families[] = {
     &sweep_packed_gradients,
     &sweep_decode,
     &sweep_paged,
+    &sweep_paged_mixed,
     &sweep_mla,
     &sweep_mla_sparse,
     &sweep_mla_prefill,
