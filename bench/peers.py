@@ -299,6 +299,10 @@ def paged(v):
             F.scaled_dot_product_attention(q[b].transpose(0, 1)[None], ks, xs, attn_mask=masks[b], enable_gqa=H != HKV)
     return 'PyTorch, pages gathered', run
 
+def masked(v):
+    name, run = paged({**v, 'R': 1, 'WINDOW': 0, 'SOFTCAP': 0})
+    return name + ', attention alone', run
+
 # ---- latent attention
 
 def mla(v):
@@ -770,6 +774,6 @@ def vertical_slash(v):
     return fastest([('flex_attention', flex)] if gpu() else [('PyTorch, all keys and a mask', masked)])
 
 FAMILIES = {'grouped-mxfp4': grouped_mxfp4, 'grouped-weights': grouped_weights, 'route': route, 'nsa-whole': nsa_whole, 'nsa-gradients': nsa_gradients, 'gemm': gemm, 'gemm-types': gemm_types, 'mla-contiguous': mla_contiguous, 'indexed': indexed, 'select': select, 'conv': conv,
-            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'packed': packed, 'packed-gradients': packed_gradients, 'backward': backward, 'decode': decode, 'paged': paged, 'paged-mixed': paged, 'mla': mla,
+            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'packed': packed, 'packed-gradients': packed_gradients, 'backward': backward, 'decode': decode, 'paged': paged, 'paged-mixed': paged, 'masked': masked, 'mla': mla,
             'mla-sparse': mla_sparse, 'mla-prefill': mla_prefill, 'indexer': indexer, 'quantised': quantised, 'grouped': grouped,
             'moe': moe, 'nn': nn, 'recurrent': recurrent, 'step': step, 'gradients': gradients, 'nsa': nsa, 'sparse': sparse}

@@ -26,6 +26,7 @@ static const SweepFamily *const families[] = {
     &sweep_decode,
     &sweep_paged,
     &sweep_paged_mixed,
+    &sweep_masked,
     &sweep_mla,
     &sweep_mla_sparse,
     &sweep_mla_prefill,

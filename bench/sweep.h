@@ -145,7 +145,7 @@ extern const SweepFamily sweep_gemm, sweep_attention, sweep_backward, sweep_deco
     sweep_recurrent, sweep_step, sweep_gradients, sweep_nsa, sweep_nsa_whole, sweep_nsa_gradients, sweep_sparse,
     sweep_sparse_decode, sweep_seer, sweep_vertical_slash, sweep_mla_contiguous, sweep_indexed, sweep_select,
     sweep_conv, sweep_short_conv, sweep_gemm_types, sweep_grouped_mxfp4, sweep_grouped_weights, sweep_route,
-    sweep_packed, sweep_packed_gradients, sweep_paged_mixed;
+    sweep_packed, sweep_packed_gradients, sweep_paged_mixed, sweep_masked;
 const SweepFamily *find_sweep_family(const char *name); // NULL: there is none
 
 // ---- one measured shape
