@@ -219,7 +219,57 @@ def decode(v):
     q, k, x = heads_first(v, 1, v['H'], v['D']), heads_first(v, v['S'], v['HKV'], v['D']), heads_first(v, v['S'], v['HKV'], v['DV'])
     return fastest(sdpa_candidates(q, k, x, False, v['H'] != v['HKV']))
 
-def flashinfer_paged(v, lengths, table, k, x):
+def ragged(v):
+    """q, k, v of sequences one behind the other, their lengths, and offsets."""
+    lengths = [length(v['S'], b) for b in range(v['B'])]
+    q, k, x = (random(sum(lengths), v[h], v[d], type=v['T']) for h, d in (('H', 'D'), ('HKV', 'D'), ('HKV', 'DV')))
+    return q, k, x, lengths, ints([sum(lengths[:b]) for b in range(v['B'] + 1)])
+
+def flash2_varlen(v, q, k, x, offsets):
+    more = dict(window_size_left=v['WINDOW'] - 1, window_size_right=0) if v['WINDOW'] else {}
+    if v['DV'] != v['D']: x = F.pad(x, (0, v['D'] - v['DV']))                  # it has one head size
+    return lambda: torch.ops.aten._flash_attention_forward(q, k, x, offsets, offsets, v['S'], v['S'], 0.0, v['CAUSAL'], False, **more)
+
+def each_masked(v, q, k, x, lengths, offsets):
+    """PyTorch's attention of each sequence, with a mask where there is a window."""
+    parts, at = [], offsets.tolist()
+    for b, n in enumerate(lengths):
+        i, j = torch.arange(n, device=DEV)[:, None], torch.arange(n, device=DEV)[None]
+        mask = (j <= i) & (j > i - v['WINDOW']) if v['WINDOW'] else None
+        parts.append((*(t[at[b]:at[b + 1]].transpose(0, 1)[None] for t in (q, k, x)), mask))
+    def run():
+        return [F.scaled_dot_product_attention(a, b, c, attn_mask=m, is_causal=v['CAUSAL'] and m is None, enable_gqa=v['H'] != v['HKV'])
+                for a, b, c, m in parts]
+    return run
+
+def packed(v):
+    q, k, x, lengths, offsets = ragged(v)
+    def flashinfer():
+        import flashinfer
+        w = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(torch.empty(256 << 20, dtype=torch.uint8, device=DEV), 'NHD')
+        w.plan(offsets, offsets, v['H'], v['HKV'], v['D'], head_dim_vo=v['DV'], causal=v['CAUSAL'], q_data_type=TYPES[v['T']],
+               window_left=v['WINDOW'] - 1 if v['WINDOW'] else -1, logits_soft_cap=float(v['SOFTCAP']) or None)
+        return lambda: w.run(q, k, x)
+    if not gpu():
+        if v['SOFTCAP']: raise NoPeer('PyTorch has no softcap')
+        return fastest([('PyTorch, a call for each sequence', lambda: each_masked(v, q, k, x, lengths, offsets))])
+    return fastest([('FlashInfer', flashinfer)] + ([] if v['SOFTCAP'] else [('FlashAttention 2', lambda: flash2_varlen(v, q, k, x, offsets))]))
+
+def packed_gradients(v):
+    q, k, x, lengths, offsets = ragged(v)
+    tensors = [t.requires_grad_() for t in (q, k, x)]
+    def of_flash2():
+        out = flash2_varlen(v, *tensors, offsets)()[0]
+        g = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)
+    def of_each():
+        out = torch.cat([t[0].transpose(0, 1) for t in each_masked(v, *tensors, lengths, offsets)()])
+        g = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)
+    with torch.enable_grad():
+        return fastest([('FlashAttention 2', of_flash2)] if gpu() else [('PyTorch, a call for each sequence', of_each)])
+
+def flashinfer_paged(v, lengths, queries, table, k, x):
     def make():
         import flashinfer
         B, R, H, HKV, D, page = v['B'], v['R'], v['H'], v['HKV'], v['D'], v['PAGE']
@@ -228,15 +278,15 @@ def flashinfer_paged(v, lengths, table, k, x):
         indices = torch.cat([table[b, :pages[b]] for b in range(B)]).int()
         last = ints([(n - 1) % page + 1 for n in lengths])
         space = torch.empty(256 << 20, dtype=torch.uint8, device=DEV)
-        q = random(B * R, H, D, type=v['T'])
+        q = random(sum(queries), H, D, type=v['T'])
         more = dict(window_left=v['WINDOW'] - 1 if v['WINDOW'] else -1, logits_soft_cap=float(v['SOFTCAP']) or None,
                     q_data_type=TYPES[v['T']], kv_data_type=TYPES[v['TK']])
-        if R == 1:
+        if R == 1 and len(set(queries)) == 1:
             w = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, 'NHD', use_tensor_cores=H > HKV)
             w.plan(starts, indices, last, H, HKV, D, page, **more)
         else:
             w = flashinfer.BatchPrefillWithPagedKVCacheWrapper(space, 'NHD')
-            w.plan(ints([i * R for i in range(B + 1)]), starts, indices, last, H, HKV, D, page, causal=True, **more)
+            w.plan(ints([sum(queries[:i]) for i in range(B + 1)]), starts, indices, last, H, HKV, D, page, causal=True, **more)
         return lambda: w.run(q, (k, x))
     return make
 
@@ -244,20 +294,25 @@ def paged(v):
     B, R, S, H, HKV, D, page = v['B'], v['R'], v['S'], v['H'], v['HKV'], v['D'], v['PAGE']
     each = (S + page - 1) // page
     lengths = [length(S, b) for b in range(B)]
+    queries = [R] + [1 if v.get('MIXED') else R] * (B - 1)
     table = torch.randperm(B * each, device=DEV).view(B, each)
     k, x = (random(B * each, page, HKV, D, type=v['TK']) for _ in range(2))
-    if gpu(): return fastest([('FlashInfer', flashinfer_paged(v, lengths, table, k, x))])
+    if gpu(): return fastest([('FlashInfer', flashinfer_paged(v, lengths, queries, table, k, x))])
     if v['SOFTCAP']: raise NoPeer('PyTorch has no softcap')
-    q = random(B, R, H, D, type=v['T'])
+    q = [random(n, H, D, type=v['T']) for n in queries]
     masks = []
-    for n in lengths:
-        i, j = torch.arange(R)[:, None] + n - R, torch.arange(n)[None]
+    for n, r in zip(lengths, queries):
+        i, j = torch.arange(r)[:, None] + n - r, torch.arange(n)[None]
         masks.append((j <= i) & (j > i - v['WINDOW'] if v['WINDOW'] else j >= 0))
     def run():
         for b, n in enumerate(lengths):
             ks, xs = (t[table[b]].view(-1, HKV, D)[:n].transpose(0, 1)[None] for t in (k, x))
             F.scaled_dot_product_attention(q[b].transpose(0, 1)[None], ks, xs, attn_mask=masks[b], enable_gqa=H != HKV)
     return 'PyTorch, pages gathered', run
+
+def masked(v):
+    name, run = paged({**v, 'R': 1, 'WINDOW': 0, 'SOFTCAP': 0})
+    return name + ', attention alone', run
 
 # ---- latent attention
 
@@ -728,6 +783,6 @@ def vertical_slash(v):
     return fastest([('flex_attention', flex)] if gpu() else [('PyTorch, all keys and a mask', masked)])
 
 FAMILIES = {'grouped-mxfp4': grouped_mxfp4, 'grouped-weights': grouped_weights, 'route': route, 'nsa-whole': nsa_whole, 'nsa-gradients': nsa_gradients, 'gemm': gemm, 'gemm-types': gemm_types, 'mla-contiguous': mla_contiguous, 'indexed': indexed, 'select': select, 'conv': conv,
-            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'backward': backward, 'decode': decode, 'paged': paged, 'mla': mla,
+            'short-conv': short_conv, 'sparse-decode': sparse_decode, 'seer': seer, 'vertical-slash': vertical_slash, 'attention': attention, 'packed': packed, 'packed-gradients': packed_gradients, 'backward': backward, 'decode': decode, 'paged': paged, 'paged-mixed': paged, 'masked': masked, 'mla': mla,
             'mla-sparse': mla_sparse, 'mla-prefill': mla_prefill, 'indexer': indexer, 'quantised': quantised, 'grouped': grouped,
             'moe': moe, 'nn': nn, 'recurrent': recurrent, 'step': step, 'gradients': gradients, 'nsa': nsa, 'sparse': sparse}

@@ -132,6 +132,8 @@ typedef struct SoftmaxRow {
     int64_t row;
 } SoftmaxRow;
 double sweep_softmax(const SoftmaxRow *row); // no key: 0
+// Element `column` of the row's gradient of q. The gradient of the output begins at `dout_at` and has `dv` elements. No softcap.
+double sweep_query_gradient(const SoftmaxRow *row, const SweepTensor *dout, int64_t dout_at, int64_t dv);
 
 // Makes the case, runs it once, and compares. False: see problem. Close it in any case.
 bool sweep_open(SweepCase *c, const SweepFamily *family, const Shape *shape, Machine *machine, kiln_ops *ops);
@@ -142,7 +144,8 @@ extern const SweepFamily sweep_gemm, sweep_attention, sweep_backward, sweep_deco
     sweep_mla_sparse, sweep_mla_prefill, sweep_indexer, sweep_quantised, sweep_grouped, sweep_moe, sweep_nn,
     sweep_recurrent, sweep_step, sweep_gradients, sweep_nsa, sweep_nsa_whole, sweep_nsa_gradients, sweep_sparse,
     sweep_sparse_decode, sweep_seer, sweep_vertical_slash, sweep_mla_contiguous, sweep_indexed, sweep_select,
-    sweep_conv, sweep_short_conv, sweep_gemm_types, sweep_grouped_mxfp4, sweep_grouped_weights, sweep_route;
+    sweep_conv, sweep_short_conv, sweep_gemm_types, sweep_grouped_mxfp4, sweep_grouped_weights, sweep_route,
+    sweep_packed, sweep_packed_gradients, sweep_paged_mixed, sweep_masked;
 const SweepFamily *find_sweep_family(const char *name); // NULL: there is none
 
 // ---- one measured shape

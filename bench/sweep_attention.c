@@ -91,22 +91,31 @@ static void prepare_forward(SweepCase *c)
 }
 static kiln_status call_forward(SweepCase *c) { return kiln_attention_forward(c->ops, NULL, c->own); }
 
-// Element i of the output: a row's average of values, its keys where `place` says.
+// A row of queries over so many keys, which are where `place` says.
+static SoftmaxRow row_of(const SweepCase *c, int64_t row, int64_t column, int64_t keys,
+                         KeyPlace place(const SweepCase *, int64_t, int64_t))
+{
+    const int64_t d = shape_get(&c->shape, "D");
+    return (SoftmaxRow){ .c = c,
+                         .q = sweep_find(c, "q"),
+                         .k = sweep_find(c, "k"),
+                         .v = sweep_find(c, "v"),
+                         .q_at = row * d,
+                         .d = d,
+                         .keys = keys,
+                         .column = column,
+                         .scale = 1 / sqrt((double)d),
+                         .place = place,
+                         .row = row };
+}
+
+// Element i of the output.
 static double expected_element(const SweepCase *c, int64_t i, int64_t keys,
                                KeyPlace place(const SweepCase *, int64_t, int64_t))
 {
-    const Sizes x = sizes_of(&c->shape);
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = sweep_find(c, "k"),
-                                        .v = sweep_find(c, "v"),
-                                        .q_at = i / x.DV * x.D,
-                                        .d = x.D,
-                                        .keys = keys,
-                                        .column = i % x.DV,
-                                        .scale = 1 / sqrt((double)x.D),
-                                        .place = place,
-                                        .row = i / x.DV });
+    const int64_t dv = shape_get(&c->shape, "DV");
+    const SoftmaxRow row = row_of(c, i / dv, i % dv, keys, place);
+    return sweep_softmax(&row);
 }
 
 // row: (batch * S + query) * H + head
@@ -189,31 +198,13 @@ static double weight_of(const SweepCase *c, const Sizes *x, int64_t b, int64_t i
     return p.key < 0 ? 0 : exp(scale * sweep_dot(q, q_at, 1, k, p.key, 1, x->D)) / sum;
 }
 
-// Scores are small enough for plain exponentials.
-static double gradient_of_q(const SweepCase *c, const Sizes *x, int64_t at)
-{
-    const SweepTensor *const q = sweep_find(c, "q"), *const k = sweep_find(c, "k"), *const dout = sweep_find(c, "dout");
-    const int64_t row = at / x->D;
-    const double scale = 1 / sqrt((double)x->D);
-    double sum = 0, pulls = 0, keys = 0, both = 0; // of weights, of weights times: the pull of a key, its element, both
-    for (int64_t j = 0; j < x->SKV; j++) {
-        const KeyPlace p = forward_place(c, row, j);
-        if (p.key < 0) continue;
-        const double weight = exp(scale * sweep_dot(q, row * x->D, 1, k, p.key, 1, x->D)),
-                     key = sweep_at(k, p.key + at % x->D);
-        const double pull = sweep_dot(dout, row * x->DV, 1, sweep_find(c, "v"), p.value, 1, x->DV);
-        sum += weight;
-        pulls += weight * pull;
-        keys += weight * key;
-        both += weight * pull * key;
-    }
-    return sum > 0 ? scale * (both - pulls * keys / sum) / sum : 0;
-}
-
 static double expected_backward(const SweepCase *c, const SweepTensor *output, int64_t at)
 {
     const Sizes x = sizes_of(&c->shape);
-    if (strcmp(output->name, "dq") == 0) return gradient_of_q(c, &x, at);
+    if (strcmp(output->name, "dq") == 0) {
+        const SoftmaxRow row = row_of(c, at / x.D, at % x.D, x.SKV, forward_place);
+        return sweep_query_gradient(&row, sweep_find(c, "dout"), at / x.D * x.DV, x.DV);
+    }
     const int64_t column = at % x.DV, g = at / x.DV % x.HKV, j = at / x.DV / x.HKV % x.SKV,
                   b = at / x.DV / x.HKV / x.SKV;
     const SweepTensor *const dout = sweep_find(c, "dout");

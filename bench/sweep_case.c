@@ -293,6 +293,24 @@ double sweep_softmax(const SoftmaxRow *r)
     return sum > 0 ? out / sum : 0;
 }
 
+// Scores are small enough for plain exponentials.
+double sweep_query_gradient(const SoftmaxRow *r, const SweepTensor *dout, int64_t dout_at, int64_t dv)
+{
+    double sum = 0, pulls = 0, keys = 0, both = 0; // of weights, of weights times: the pull of a key, its element, both
+    for (int64_t j = 0; j < r->keys; j++) {
+        const KeyPlace p = r->place(r->c, r->row, j);
+        if (p.key < 0) continue;
+        const double weight = exp(r->scale * sweep_dot(r->q, r->q_at, 1, r->k, p.key, 1, r->d)),
+                     key = sweep_at(r->k, p.key + r->column);
+        const double pull = sweep_dot(dout, dout_at, 1, r->v, p.value, 1, dv);
+        sum += weight;
+        pulls += weight * pull;
+        keys += weight * key;
+        both += weight * pull * key;
+    }
+    return sum > 0 ? r->scale * (both - pulls * keys / sum) / sum : 0;
+}
+
 // ---- comparing
 
 // Of an element's own size and a typical one's: three roundings of its type; others are exact.

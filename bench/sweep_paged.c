@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// sweep_paged.c - family paged: kiln_paged_attention over caches whose pages lie in any order. Requests have R queries
-// each, and from half of S keys to S (shape_length).
+// sweep_paged.c - families paged and paged-mixed: kiln_paged_attention over caches whose pages lie in any order. Requests have
+// R queries each, in paged-mixed the first alone, the others one; and from half of S keys to S (shape_length).
 #include "kiln/ops/paged.h"
 #include "sweep.h"
 
@@ -25,9 +25,27 @@ static const char *const small[] = { "H/HKV/D: 4/1/64 4/4/64 8/2/128",
                                      "T/TK: bf16/bf16 f16/f16",
                                      NULL };
 
+static const char *const mixed_ranges[] = {
+    "H/HKV/D: 32/8/128 32/8/128 64/8/128 8/1/128 16/2/128 40/8/128 64/8/64 16/8/256", "PAGE: 16 16 32 64",
+    // a chunk of a prompt, and the tokens of other requests
+    "B/R: 9/512 17/2048 33/512 65/256 129/1024 2..256/2048 2..64/128", "S: 2048 4096 8192 16384 32768 1..8192",
+    "WINDOW: 0 0 0 0 128 1024", "SOFTCAP: 0 0 0 0 0 30", "T/TK: bf16/bf16 bf16/bf16 f16/f16 bf16/e4m3", "MIXED: true",
+    NULL
+};
+static const char *const mixed_small[] = { "H/HKV/D: 4/1/64 4/4/64 8/2/128",
+                                           "PAGE: 1 16 64",
+                                           "B/R: 3/40 5/17 2..6/64",
+                                           "S: 100..300 1..512",
+                                           "WINDOW: 0 0 100",
+                                           "SOFTCAP: 0 0 30",
+                                           "T/TK: bf16/bf16 f16/f16",
+                                           "MIXED: true",
+                                           NULL };
+
 typedef struct Sizes {
     int64_t B, R, S, H, HKV, D, page, window, each; // each: pages of a request
     double softcap;
+    bool mixed;
 } Sizes;
 
 static Sizes sizes_of(const Shape *s)
@@ -42,7 +60,18 @@ static Sizes sizes_of(const Shape *s)
                     page,
                     shape_get(s, "WINDOW"),
                     (S + page - 1) / page,
-                    (double)shape_get(s, "SOFTCAP") };
+                    (double)shape_get(s, "SOFTCAP"),
+                    shape_get(s, "MIXED") != 0 };
+}
+
+static int64_t queries_of(const Sizes *x, int64_t b) { return x->mixed && b > 0 ? 1 : x->R; }
+static int64_t tokens_of(const Sizes *x) { return x->mixed ? x->R + x->B - 1 : x->B * x->R; }
+// The request of a token, and which of its new tokens that is.
+static int64_t request_of(const Sizes *x, int64_t token, int64_t *query)
+{
+    const bool is_single = x->mixed && token >= x->R;
+    *query = is_single ? 0 : token % x->R;
+    return is_single ? token - x->R + 1 : token / x->R;
 }
 
 // A request has at least its queries' keys.
@@ -55,8 +84,8 @@ static double pairs_of(const Sizes *x)
 {
     double sum = 0;
     for (int64_t b = 0; b < x->B; b++)
-        for (int64_t i = 0; i < x->R; i++) {
-            const int64_t seen = shape_length(x->S, b) - x->R + i + 1;
+        for (int64_t i = 0; i < queries_of(x, b); i++) {
+            const int64_t seen = shape_length(x->S, b) - queries_of(x, b) + i + 1;
             sum += (double)(x->window && x->window < seen ? x->window : seen);
         }
     return sum;
@@ -74,9 +103,10 @@ static double bytes(const Shape *s)
     double keys = 0;
     for (int64_t b = 0; b < x.B; b++) {
         const int64_t n = shape_length(x.S, b);
-        keys += (double)(x.window && x.window + x.R - 1 < n ? x.window + x.R - 1 : n);
+        const int64_t near = x.window + queries_of(&x, b) - 1;
+        keys += (double)(x.window && near < n ? near : n);
     }
-    return keys * 2 * (double)(x.HKV * x.D) * shape_type_bytes(s, "TK") + 4.0 * (double)(x.B * x.R * x.H * x.D);
+    return keys * 2 * (double)(x.HKV * x.D) * shape_type_bytes(s, "TK") + 4.0 * (double)(tokens_of(&x) * x.H * x.D);
 }
 
 // Pages in the order of a multiplication by a number that has no factor in common with theirs.
@@ -86,33 +116,65 @@ static int32_t page_at(const Sizes *x, int64_t i)
     return (int32_t)(i * step % n);
 }
 
+typedef struct Args {
+    kiln_paged_attention_args attention; // what is timed
+    kiln_paged_plan plan;
+} Args;
+
+// What a step makes once, for all of its layers.
+static void make_plan(SweepCase *c, Args *args, const Sizes *x)
+{
+    int32_t *const offsets = sweep_integers(c, x->B + 1);
+    for (int64_t b = 0; offsets && b < x->B; b++) offsets[b + 1] = offsets[b] + (int32_t)queries_of(x, b);
+    kiln_paged_attention_args *const a = &args->attention;
+    a->q_offsets = &sweep_made(c, "offsets", KILN_I32, offsets, EXTENTS(x->B + 1))->tensor;
+    a->max_queries = x->R;
+    a->plan = &args->plan;
+    kiln_paged_plan_args plan = { .lengths = a->lengths,
+                                  .q_offsets = a->q_offsets,
+                                  .rows = tokens_of(x),
+                                  .max_queries = x->R,
+                                  .heads = x->H,
+                                  .key_heads = x->HKV,
+                                  .size = x->D,
+                                  .eight_bit = shape_type(&c->shape, "TK") == KILN_E4M3,
+                                  .causal = true,
+                                  .window = x->window };
+    if (!c->status) sweep_try(c, kiln_paged_plan_size(c->ops, &plan, &plan.memory_bytes));
+    if (!c->status) plan.memory = sweep_workspace(c, plan.memory_bytes);
+    if (!c->status) sweep_try(c, kiln_paged_plan_make(c->ops, NULL, &plan, &args->plan));
+}
+
 static void prepare(SweepCase *c)
 {
-    kiln_paged_attention_args *const args = sweep_own(c, sizeof *args);
+    Args *const own = sweep_own(c, sizeof *own);
+    kiln_paged_attention_args *const args = &own->attention;
     const Sizes x = sizes_of(&c->shape);
     const kiln_type type = shape_type(&c->shape, "T"), cached = shape_type(&c->shape, "TK");
     int32_t *const table = sweep_integers(c, x.B * x.each), *const lengths = sweep_integers(c, x.B);
     for (int64_t i = 0; table && i < x.B * x.each; i++) table[i] = page_at(&x, i);
     for (int64_t b = 0; lengths && b < x.B; b++) lengths[b] = (int32_t)shape_length(x.S, b);
-    args->q = &sweep_normal(c, "q", type, 1, EXTENTS(x.B * x.R, x.H, x.D))->tensor;
+    args->q = &sweep_normal(c, "q", type, 1, EXTENTS(tokens_of(&x), x.H, x.D))->tensor;
     args->k = &sweep_normal(c, "k", cached, 1, EXTENTS(x.B * x.each, x.page, x.HKV, x.D))->tensor;
     args->v = &sweep_normal(c, "v", cached, 1, EXTENTS(x.B * x.each, x.page, x.HKV, x.D))->tensor;
     args->table = &sweep_made(c, "table", KILN_I32, table, EXTENTS(x.B, x.each))->tensor;
     args->lengths = &sweep_made(c, "lengths", KILN_I32, lengths, EXTENTS(x.B))->tensor;
-    args->out = &sweep_output(c, "out", type, true, EXTENTS(x.B * x.R, x.H, x.D))->tensor;
+    args->out = &sweep_output(c, "out", type, true, EXTENTS(tokens_of(&x), x.H, x.D))->tensor;
     args->causal = true;
     args->window = x.window;
     args->softcap = x.softcap;
     args->max_keys = x.S;
+    if (x.mixed) make_plan(c, own, &x);
     SWEEP_WORKSPACE(c, kiln_paged_attention, args);
 }
 
-static kiln_status call(SweepCase *c) { return kiln_paged_attention(c->ops, NULL, c->own); }
+static kiln_status call(SweepCase *c) { return kiln_paged_attention(c->ops, NULL, &((Args *)c->own)->attention); }
 
 static KeyPlace place(const SweepCase *c, int64_t row, int64_t j)
 {
     const Sizes x = sizes_of(&c->shape);
-    const int64_t h = row % x.H, i = row / x.H % x.R, b = row / x.H / x.R, last = i + shape_length(x.S, b) - x.R;
+    int64_t i;
+    const int64_t h = row % x.H, b = request_of(&x, row / x.H, &i), last = i + shape_length(x.S, b) - queries_of(&x, b);
     if (j > last || (x.window && j <= last - x.window)) return (KeyPlace){ -1, -1 };
     const int64_t slot = (int64_t)page_at(&x, b * x.each + j / x.page) * x.page + j % x.page;
     const int64_t at = (slot * x.HKV + h / (x.H / x.HKV)) * x.D;
@@ -123,13 +185,14 @@ static double expected(const SweepCase *c, const SweepTensor *output, int64_t at
 {
     const Sizes x = sizes_of(&c->shape);
     (void)output;
+    int64_t i;
     return sweep_softmax(&(SoftmaxRow){ .c = c,
                                         .q = sweep_find(c, "q"),
                                         .k = sweep_find(c, "k"),
                                         .v = sweep_find(c, "v"),
                                         .q_at = at / x.D * x.D,
                                         .d = x.D,
-                                        .keys = shape_length(x.S, at / x.D / x.H / x.R),
+                                        .keys = shape_length(x.S, request_of(&x, at / x.D / x.H, &i)),
                                         .column = at % x.D,
                                         .scale = 1 / sqrt((double)x.D),
                                         .softcap = x.softcap,
@@ -150,4 +213,20 @@ const SweepFamily sweep_paged = {
     .call = call,
     .expected = expected,
     .slack = 2, // weights are of T, and keys of e4m3 as they are
+};
+
+const SweepFamily sweep_paged_mixed = {
+    .name = "paged-mixed",
+    .about =
+        "kiln_paged_attention with its plan made: a chunk of a prompt and single tokens in one call; peer: FlashInfer, on a CPU "
+        "PyTorch over gathered pages",
+    .ranges = mixed_ranges,
+    .small = mixed_small,
+    .settle = settle,
+    .operations = operations,
+    .bytes = bytes,
+    .prepare = prepare,
+    .call = call,
+    .expected = expected,
+    .slack = 2,
 };

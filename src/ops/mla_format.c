@@ -13,7 +13,10 @@ enum { TOKEN = 576, SCALE_ROW = 8, PAGE_UNIT = 16, PAGE_MAX = INT32_MAX / KILN_M
 kiln_status latent_keys(const Call *call, const char *name, const kiln_tensor *tensor, int rank, int64_t *keys)
 {
     *keys = KILN_MLA_KEY;
-    if (!tensor || tensor->rank != rank) return KILN_OK;
+    if (!tensor || rank < 0) return KILN_OK;
+    if (tensor->rank != rank)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d, of which the last is the key size", name,
+                         tensor->rank, rank);
     *keys = tensor->shape[rank - 1];
     return *keys == KILN_MLA_KEY || *keys == KILN_MLA_SHORT_KEY
                ? KILN_OK
@@ -112,7 +115,12 @@ kiln_status latent_cache(Call *call, const char *name, const kiln_tensor *tensor
                          bool written, LatentCache *cache)
 {
     *cache = (LatentCache){ .tokens = call_without_key_head(call, tensor, 3) };
-    if (!tensor || cache->tokens->rank != 3) return KILN_OK;
+    if (!tensor) return KILN_OK;
+    if (cache->tokens->rank != 3)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'%s' has rank %d, expected 3: [pages][page size][%d], or 4 with a dimension of 1 before the "
+                         "last one",
+                         name, tensor->rank, keys == KILN_MLA_KEY ? KILN_MLA_FP8_BYTES : KILN_MLA_FP8_SHORT_BYTES);
     kiln_status status = check_format(call, name, tensor, keys, of);
     if (status || keys == KILN_MLA_KEY) return status;
     status = check_pages(call, name, tensor);

@@ -13,11 +13,10 @@ typedef struct LatentCache {
 } LatentCache;
 
 // How many values a key has: the last dimension of `tensor`, of `rank` dimensions, called `name`; 576 or 512. 576 where the
-// tensor is none or has another rank, which the call's table says.
+// tensor is none or `rank` is below 0: the call's table refuses it.
 kiln_status latent_keys(const Call *call, const char *name, const kiln_tensor *tensor, int rank, int64_t *keys);
-// The parts of a cache of keys of so many values, as `of` has them. NULL, or of another rank: `tokens` is the tensor itself,
-// for the call's table to refuse. written: `scales` are u8 [pages][page size * 8]; else u8 [N][8], in rows that reach from
-// the first scale to the last.
+// The parts of a cache of keys of so many values, as `of` has them. NULL: `tokens` is, too, for the call's table to refuse.
+// written: `scales` are u8 [pages][page size * 8]; else u8 [N][8], in rows that reach from the first scale to the last.
 kiln_status latent_cache(Call *call, const char *name, const kiln_tensor *tensor, int64_t keys, const char *of,
                          bool written, LatentCache *cache);
 // The shape of `tokens` in the call's table, with the kernel's name of it.

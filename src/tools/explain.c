@@ -40,7 +40,7 @@ static void print_report(const kiln_kernel *kernel)
     if (kernel->explanation && *kernel->explanation) printf("%s\n", kernel->explanation);
 }
 
-static int explain_built(ToolRequest *request)
+static int explain_built(Arena *arena, ToolRequest *request)
 {
     kiln_kernel *kernel = NULL;
     if (kernel_build(&request->build, &kernel)) return fail_status(NULL);
@@ -49,6 +49,7 @@ static int explain_built(ToolRequest *request)
         printf("step %d: ", i + 1);
         print_report(kernel->steps->steps[i].kernel);
     }
+    notes_show(arena, kernel);
     explain_roofline(&request->build, kernel);
     kiln_kernel_free(kernel);
     return EXIT_OK;
@@ -96,7 +97,7 @@ static int explain_one(Arena *arena, const ExplainOptions *o)
     if (result < 0)
         result = o->html   ? explain_page(&request, arena, &page)
                  : o->cost ? explain_cost(&request)
-                           : explain_built(&request);
+                           : explain_built(arena, &request);
     request_close(&request);
     return result;
 }

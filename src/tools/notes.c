@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// notes.c - the performance notes of kernels that were built, each once, for `kiln run` and `kiln test`.
+// notes.c - the performance notes of kernels that were built, each once, for `kiln run`, `kiln test` and `kiln explain`.
 #include "tools/tool.h"
 
 #include <string.h>
@@ -27,4 +27,11 @@ void notes_collect(Arena *arena, NoteTexts *notes, const kiln_kernel *kernel)
         const char *const text = arena_copy_text(arena, at, note_length(at));
         if (!has_note(notes, text)) VEC_PUSH(arena, notes, text);
     }
+}
+
+void notes_show(Arena *arena, const kiln_kernel *kernel)
+{
+    NoteTexts notes = { 0 };
+    notes_collect(arena, &notes, kernel);
+    for (int i = 0; i < notes.count; i++) fputs(notes.items[i], stdout);
 }

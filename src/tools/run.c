@@ -246,13 +246,6 @@ static int fail_case(const Case *c)
     return EXIT_FAILED;
 }
 
-static void print_notes(const Running *r, const kiln_kernel *kernel)
-{
-    NoteTexts notes = { 0 };
-    notes_collect(r->arena, &notes, kernel);
-    for (int i = 0; i < notes.count; i++) fputs(notes.items[i], stdout);
-}
-
 static int time_case(Running *r, Case *c, const Verdict *v)
 {
     Measurement m;
@@ -265,7 +258,7 @@ static int time_case(Running *r, Case *c, const Verdict *v)
     } else {
         print_measurement(r, c, &m);
         print_expected(r);
-        print_notes(r, c->build->kernel);
+        notes_show(r->arena, c->build->kernel);
     }
     return EXIT_OK;
 }

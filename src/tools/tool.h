@@ -48,6 +48,7 @@ typedef struct GemmTableOptions {
 typedef VEC(const char *) NoteTexts;
 // The performance notes of a kernel, or of an operator's steps, that are not among them yet; each ends with a newline.
 void notes_collect(Arena *arena, NoteTexts *notes, const kiln_kernel *kernel);
+void notes_show(Arena *arena, const kiln_kernel *kernel); // on standard output
 
 // ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times; a file that is written:
 // --name for standard output, which is "-", or --name=value

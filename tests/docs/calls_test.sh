@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# calls_test.sh - blocks of C in docs/ that are marked 'c run' compile and run on the CPU.
+# calls_test.sh - blocks of C in docs/ that are marked 'c run' compile and run on the CPU; every operator stands in one of them.
 # usage: calls_test.sh LIBRARY SOURCE-FOLDER
 #
 # A block stands in main, with `device`, `ops`, `stream`, and memory of zeros for each NAME_data that it names.
@@ -34,5 +34,12 @@ for file in "$source"/docs/*.md; do
         "$folder/call" || { echo "FAIL: $file: a block marked 'c run' fails"; exit 1; }
     done
 done
+awk '/^```/ { open = !open; wanted = open && /^```c run/; next } open && wanted' "$source"/docs/operators.md >"$folder/all"
+grep -oh 'kiln_status *kiln_[a-z0-9_]*(kiln_ops ' "$source"/include/kiln/ops/*.h | sed 's/(.*//; s/.* //' |
+    grep -vx 'kiln_ops_.*\|.*_workspace_size' >"$folder/calls" || true
+[ -s "$folder/calls" ] || { echo "FAIL: no call is declared in include/kiln/ops"; exit 1; }
+while read -r call; do
+    grep -q "\<$call(" "$folder/all" || { echo "FAIL: no block marked 'c run' of docs/operators.md calls $call"; exit 1; }
+done <"$folder/calls"
 [ "$n" -gt 0 ] || { echo "FAIL: no block is marked 'c run'"; exit 1; }
 echo "$n blocks ran"

@@ -42,6 +42,11 @@ for target in sm_90a cpu; do
         /performance note:/ { file = $1; sub(/:.*/, "", file); kind = $NF; gsub(/[][]/, "", kind); print target, file, kernel, kind }' \
         "$work/library" >>"$work/list"
 done
+# one kernel's stand with everything else that is said of it
+if "$kiln" explain $here/kinds.tile scattered 2>&1 | grep -q 'performance note: .*\[scattered\]'; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "FAIL no note in what explain says of one kernel"
+fi
 LC_ALL=C sort "$work/list" >"$work/actual"
 [ -n "${KILN_UPDATE_GOLDEN:-}" ] && { echo '# SPDX-License-Identifier: MIT' && cat "$work/actual"; } >$here/expected.txt
 grep -v '^#' $here/expected.txt | LC_ALL=C sort >"$work/expected"

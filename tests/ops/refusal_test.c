@@ -284,6 +284,9 @@ static void sparse_decoding(void **state)
                    "the format of 'cache' is not supported: 576 bytes a token (dimension 2)");
     REFUSED(RUN, cache, (cache.rank = 4, cache.shape[2] = 1, cache.shape[3] = 640), KILN_UNSUPPORTED,
             "640 bytes a token (dimension 3)");
+    REFUSED(RUN, cache, (cache.rank = 4, cache.shape[2] = 3, cache.shape[3] = 656), KILN_BAD_SHAPE,
+            "'cache' has rank 4, expected 3: [pages][page size][656], or 4 with a dimension of 1 before the last one");
+    REFUSED(RUN, q, (q.rank = 5, q.shape[3] = 1, q.shape[4] = 512), KILN_BAD_SHAPE, "'q' has rank 5, expected 4");
     REFUSED_TENSOR(RUN, cache, shape[2] = 584, KILN_BAD_SHAPE,
                    "'cache' has keys of 512 values (dimension 2 is 584), but 'q' has keys of 576");
     REFUSED_TENSOR(RUN, q, shape[3] = 640, KILN_UNSUPPORTED,

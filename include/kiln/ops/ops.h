@@ -17,7 +17,8 @@
  *              Queries, keys, values, outputs, their gradients and caches may have strides (in decode.h q, k and v may):
  *              contiguous in the last dimension, positive multiples of 16 bytes in the others, in any order (parts of packed
  *              tensors, padded pages, heads before rows). The strides of tables, indices, slots, lengths, offsets and other
- *              tensors of i32 are any, but in the headers named above. All others are contiguous, unless their header says more.
+ *              tensors of i32 are any, but in the headers named above and where kiln_vertical_slash_estimate writes them, aligned
+ *              as there. All others are contiguous, unless their header says more.
  *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
  *              call returns. Once the operator is built, a call neither allocates nor waits, so that calls can be captured
  *              in a CUDA graph; call the operator, or its workspace's size function, once before.

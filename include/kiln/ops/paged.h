@@ -87,7 +87,7 @@ typedef struct kiln_paged_attention_args {
     int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own. Pages before the window
                                       * of a request's first row are not read, and their table entries may be anything */
     double  softcap;                 /* > 0: scores become softcap * tanh(s / softcap); 0: they do not */
-    const kiln_tensor *slopes;       /* in   f32 [H] (ALiBi): slope * |i + L - S - j| is taken off s; NULL: none */
+    const kiln_tensor *slopes;       /* in   f32 [H] (ALiBi): slope * |i + L - S - j| is taken off s, once capped; NULL: none */
     const kiln_tensor *sinks;        /* in   f32 [H]: a logit, natural and not scaled, that is added to the denominator of out
                                       *      alone; NULL: none */
     const kiln_tensor *k_scales;     /* in   f32 [HKV], positive: what the keys of a head are multiplied by; NULL: 1 */

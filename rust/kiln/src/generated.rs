@@ -3463,7 +3463,7 @@ pub struct PagedAttentionArgs<'a> {
     pub window: i64,
     /// `` > 0: scores become softcap * tanh(s / softcap); 0: they do not ``
     pub softcap: f64,
-    /// `` in f32 [H] (ALiBi): slope * |i + L - S - j| is taken off s; NULL: none ``
+    /// `` in f32 [H] (ALiBi): slope * |i + L - S - j| is taken off s, once capped; NULL: none ``
     pub slopes: Option<&'a Tensor>,
     /// `` in f32 [H]: a logit, natural and not scaled, that is added to the denominator of out alone; NULL: none ``
     pub sinks: Option<&'a Tensor>,

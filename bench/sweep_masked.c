@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// sweep_masked.c - family masked: kiln_masked_decode, a decoding step of a layer with rotary embedding and the new token
+// appended, over a cache whose pages lie in any order. Rows have from half of S cached tokens to S (shape_length).
+#include "kiln/ops/decode.h"
+#include "sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SIZE_MAX_D = 256 };
+
+static const char *const ranges[] = {
+    "H/HKV/D: 32/8/128 32/8/128 64/8/128 8/1/128 16/2/128 40/8/128 64/4/128 64/8/64 16/8/256 32/32/128",
+    "PAGE: 16 64 64 128",
+    "B: 1 4 8 16 32 64 128 1..256",
+    "S: 512 1000 2048 4096 8192 16384 32768 1..8192",
+    "T/TK: bf16/bf16 f16/f16 bf16/e4m3",
+    NULL
+};
+static const char *const small[] = { "H/HKV/D: 4/1/64 4/4/64 8/2/128", "PAGE: 16 64", "B: 1 3", "S: 64 1..300",
+                                     "T/TK: bf16/bf16 f32/f32",        NULL };
+
+typedef struct Sizes {
+    int64_t B, S, H, HKV, D, page, each; // each: pages of a row
+} Sizes;
+
+static Sizes sizes_of(const Shape *s)
+{
+    const int64_t S = shape_get(s, "S"), page = shape_get(s, "PAGE");
+    return (Sizes){ shape_get(s, "B"), S,    shape_get(s, "H"), shape_get(s, "HKV"),
+                    shape_get(s, "D"), page, (S + page) / page }; // the new token has a place, too
+}
+
+static double operations(const Shape *s)
+{
+    (void)s;
+    return 0; // bound by memory
+}
+
+static double bytes(const Shape *s)
+{
+    const Sizes x = sizes_of(s);
+    double tokens = 0;
+    for (int64_t b = 0; b < x.B; b++) tokens += (double)shape_length(x.S, b);
+    return 2 * tokens * (double)(x.HKV * x.D) * shape_type_bytes(s, "TK") +
+           shape_type_bytes(s, "T") * (double)(x.B * (2 * x.H + 2 * x.HKV) * x.D);
+}
+
+// Block i of the table, [B][2][each], in the order of a multiplication by a number that has no factor in common with theirs.
+static int64_t block_at(const Sizes *x, int64_t i)
+{
+    const int64_t n = x->B * 2 * x->each, step = n % 7919 ? 7919 : 1;
+    return i * step % n;
+}
+
+typedef struct Args {
+    kiln_masked_decode_args step;
+    kiln_rotary rotary;
+} Args;
+
+static void prepare(SweepCase *c)
+{
+    Args *const own = sweep_own(c, sizeof *own);
+    kiln_masked_decode_args *const args = &own->step;
+    const Sizes x = sizes_of(&c->shape);
+    const kiln_type type = shape_type(&c->shape, "T"), cached = shape_type(&c->shape, "TK");
+    int32_t *const table = sweep_integers(c, x.B * 2 * x.each), *const lengths = sweep_integers(c, x.B);
+    for (int64_t i = 0; table && i < x.B * 2 * x.each; i++) table[i] = (int32_t)block_at(&x, i);
+    for (int64_t b = 0; lengths && b < x.B; b++) lengths[b] = (int32_t)shape_length(x.S, b);
+    own->rotary.style = KILN_ROTARY_HALVES;
+    args->q = &sweep_normal(c, "q", type, 1, EXTENTS(x.B, x.H, x.D))->tensor;
+    args->k = &sweep_normal(c, "k", type, 1, EXTENTS(x.B, x.HKV, x.D))->tensor;
+    args->v = &sweep_normal(c, "v", type, 1, EXTENTS(x.B, x.HKV, x.D))->tensor;
+    args->cache = &sweep_normal(c, "cache", cached, 1, EXTENTS(x.B * 2 * x.each, x.HKV, x.page, x.D))->tensor;
+    args->table = &sweep_made(c, "table", KILN_I32, table, EXTENTS(x.B, 2, x.each))->tensor;
+    args->lengths = &sweep_made(c, "lengths", KILN_I32, lengths, EXTENTS(x.B))->tensor;
+    args->out = &sweep_output(c, "out", type, true, EXTENTS(x.B, x.H, x.D))->tensor;
+    args->rotary = &own->rotary;
+    args->max_length = x.S;
+    SWEEP_WORKSPACE(c, kiln_masked_decode, args);
+}
+
+static kiln_status call(SweepCase *c) { return kiln_masked_decode(c->ops, NULL, &((Args *)c->own)->step); }
+
+// The head of a new token that begins at `at`, turned by its position's angles.
+static void turned(const SweepTensor *t, int64_t at, int64_t d, int64_t position, double *out)
+{
+    for (int64_t i = 0; i < d / 2; i++) {
+        const double angle = (double)position * pow(10000, -2.0 * (double)i / (double)d);
+        const double a = sweep_at(t, at + i), z = sweep_at(t, at + i + d / 2);
+        out[i] = a * cos(angle) - z * sin(angle);
+        out[i + d / 2] = a * sin(angle) + z * cos(angle);
+    }
+}
+
+static double dot(const double *a, const SweepTensor *t, int64_t at, int64_t d)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < d; i++) sum += a[i] * sweep_at(t, at + i);
+    return sum;
+}
+
+static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
+{
+    (void)output;
+    const Sizes x = sizes_of(&c->shape);
+    const int64_t column = at % x.D, h = at / x.D % x.H, b = at / x.D / x.H, g = h / (x.H / x.HKV);
+    const int64_t n = shape_length(x.S, b), own = (b * x.HKV + g) * x.D;
+    const SweepTensor *const cache = sweep_find(c, "cache");
+    double q[SIZE_MAX_D], k[SIZE_MAX_D], score = 0;
+    turned(sweep_find(c, "q"), (b * x.H + h) * x.D, x.D, n, q);
+    turned(sweep_find(c, "k"), own, x.D, n, k);
+    for (int64_t i = 0; i < x.D; i++) score += q[i] * k[i];
+    const double scale = 1 / sqrt((double)x.D);
+    double most = score * scale, sum = 1, out = sweep_at(sweep_find(c, "v"), own + column);
+    for (int64_t t = 0; t < n; t++) {
+        const int64_t page = b * 2 * x.each + t / x.page, key = block_at(&x, page), value = block_at(&x, page + x.each);
+        const double s = scale * dot(q, cache, ((key * x.HKV + g) * x.page + t % x.page) * x.D, x.D);
+        const double top = fmax(most, s), keep = exp(most - top), weight = exp(s - top);
+        sum = sum * keep + weight;
+        out = out * keep + weight * sweep_at(cache, ((value * x.HKV + g) * x.page + t % x.page) * x.D + column);
+        most = top;
+    }
+    return out / sum;
+}
+
+const SweepFamily sweep_masked = {
+    .name = "masked",
+    .about =
+        "kiln_masked_decode: rotary embedding, attention over pages, the new token appended; peer: FlashInfer's attention alone, "
+        "on a CPU PyTorch's over gathered pages",
+    .ranges = ranges,
+    .small = small,
+    .operations = operations,
+    .bytes = bytes,
+    .prepare = prepare,
+    .call = call,
+    .expected = expected,
+    .slack = 2,
+};
