@@ -11,6 +11,7 @@ set -u
 build=$(cd "$1" && pwd) && mkdir -p "$2" && kit=$(cd "$2" && pwd) || exit 1
 shift 2
 cd "$(dirname "$0")/.."
+export KILN_PATH="${KILN_PATH:-$PWD/kernels}" # a kit has no library beside it
 [ $# -gt 0 ] || set -- kernels tests/language/run
 mkdir -p "$kit/tests" "$kit/examples" "$kit/lib" "$kit/cache"
 cp "$build/kiln" "$kit/" && cp "$build"/tests/gpu_device_test "$build"/tests/api_large_test "$build"/tests/ops_*_test "$build"/tests/language_*_test "$kit/tests/" &&

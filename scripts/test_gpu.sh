@@ -169,6 +169,7 @@ script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 cd "$(dirname "$script")/.."
 logs=$build/gpu-logs
 export NO_COLOR=1 KILN_TEST_DEVICE="${KILN_TEST_DEVICE:-cuda:0}" KILN_GPU_BUILD="$build"
+export KILN_PATH="${KILN_PATH:-$PWD/kernels}" # a kit has no library beside it
 rm -rf "$logs"
 mkdir -p "$logs"
 
