@@ -67,7 +67,7 @@ expect_all generic "$folder/generic" 4
 expect_all whole "$folder/kernels" 5
 for form in avx2 portable; do expect_all $form "$folder/others" 6; done
 for form in language-hopper language-hopper-few language-generic; do expect_all $form "$folder/language" 5; done
-grep -E '^(emulated_)?ops_' "$folder/tests" >"$folder/operators"
+grep -E '^(emulated_)?ops_' "$folder/tests" | grep -vxF "$(echo "$groups" | tr ' ' '\n')" >"$folder/operators"   # but those of a group
 expect_all tests "$folder/operators" 3
 for form in tests asan; do expect_all $form "$folder/tests"; done
 expect_all python "$folder/python"
