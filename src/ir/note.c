@@ -20,6 +20,7 @@ const NoteInfo note_infos[NOTE_KINDS] = {
     [NOTE_OCCUPANCY]      = { "occupancy",      "too few warps" },
     [NOTE_BRANCHES] = { "branches", "a branch for each element" },
     [NOTE_NOT_VECTORISED] = { "not_vectorised", "loop that is not vectorised" },
+    [NOTE_SPILLS] = { "spills", "registers kept in memory" },
 };
 // clang-format on
 

@@ -28,6 +28,7 @@ typedef enum NoteKind {
     NOTE_OCCUPANCY,      // too few warps to hide what each waits for, and no pipeline
     NOTE_BRANCHES,       // a branch for each element
     NOTE_NOT_VECTORISED, // a loop that runs an element at a time
+    NOTE_SPILLS, // registers that ptxas keeps in memory; known when the code is made, so that none is added here
     NOTE_KINDS
 } NoteKind;
 

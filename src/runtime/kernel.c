@@ -98,6 +98,7 @@ static kiln_status keep_compiled(kiln_kernel *kernel, const Compiled *compiled)
     Text notes = { .arena = kernel->arena };
     notes_print(&notes, &compiled->kernel->notes);
     kernel->notes = text_cstr(&notes);
+    kernel->accepts_spills = compiled->kernel->notes.accepted[NOTE_SPILLS] != NULL;
     return kernel->plan ? KILN_OK
                         : status_fail(KILN_UNSUPPORTED, "%s: its launch plan cannot be stored", compiled->plan->name);
 }

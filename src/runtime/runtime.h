@@ -118,8 +118,9 @@ struct kiln_kernel {
     int arch;            // CUDA: what it is compiled for; 0: a CPU kernel
     const char *source;
     const char *explanation;
-    const char *notes;    // performance notes that the header does not accept, as notes_print() has them
-    char object_name[41]; // of the code in the cache
+    const char *notes;      // performance notes that the header does not accept, as notes_print() has them
+    int64_t accepts_spills; // whether the header accepts that ptxas keeps registers in memory
+    char object_name[41];   // of the code in the cache
     // Operators only, so that what merely launches need not link what builds.
     Steps *steps;
     kiln_status (*run_steps)(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace,

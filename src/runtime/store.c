@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // store.c - what the cache keeps of a kernel beside its code, so that a later build runs no compiler at all.
 //
-// A record is the name of the code's entry, the plan, the explanation, the notes and the source; of an operator: its plan,
-// temporaries and steps with their records. Records are read only after the cache checked their sum, but lengths
+// A record is the name of the code's entry, the plan, the explanation, the notes, whether spills are accepted and the source; of
+// an operator: its plan, temporaries and steps with their records. Records are read only after the cache checked their sum, but lengths
 // are still tested: an entry of another version must be a miss, never a crash.
 #include "runtime/build.h"
 #include "base/memory.h"
@@ -29,6 +29,7 @@ void kernel_store(Text *out, const kiln_kernel *kernel)
     store_text(out, kernel->object_name);
     store_text(out, kernel->explanation);
     store_text(out, kernel->notes);
+    store_int(out, kernel->accepts_spills);
     store_text(out, kernel->source);
 }
 
@@ -55,6 +56,7 @@ static kiln_status get_code_object(Reader *r, kiln_kernel *kernel)
     const char *const name = read_text(r, kernel->arena);
     kernel->explanation = read_text(r, kernel->arena);
     kernel->notes = read_text(r, kernel->arena);
+    kernel->accepts_spills = read_int(r);
     kernel->source = read_text(r, kernel->arena);
     if (r->failed || strlen(name) != HASH_NAME - 1) return KILN_NOT_FOUND;
     memcpy(kernel->object_name, name, HASH_NAME);

@@ -233,11 +233,12 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
     if (!gpu) return NULL;
     const int limit = gpu->shared_bytes_max;
     if (!kernel->report.known) return "ptxas reported nothing";
-    if (kernel->report.spill_bytes && !checked)
+    const bool may_spill = checked || kernel->accepts_spills;
+    if (kernel->report.spill_bytes && !may_spill)
         return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)",
                             kernel->plan->name, kernel->report.spill_bytes, kernel->report.registers,
                             kernel->report.stack_bytes);
-    if (kernel->report.stack_bytes && !checked)
+    if (kernel->report.stack_bytes && !may_spill)
         return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name,
                             kernel->report.stack_bytes, kernel->report.registers);
     if (kernel->report.serialised_wgmma) return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
