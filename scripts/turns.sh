@@ -35,9 +35,9 @@ either() { tr '\n' '|' | sed 's/|$//'; }
 
 groups='emulated_language_conversions_test gpu_instructions prelude_every_isa
 emulated_language_check arm example_train_gdn language_run_gpu_files_0
-emulated_language_run_0 gpu_emulator_faults
+emulated_language_run_0 gpu_emulator_faults docs_calls ops_recurrence_test
 emulated_language_run_1 language_conversions_test ops_recurrent_backward_long
-language_run_gpu_files_1 docs_calls ops_recurrence_test ops_recurrence_long'
+language_run_gpu_files_1 ops_recurrence_long'
 group_of_day() { echo "$groups" | every 5 "$1" | tr ' ' '\n'; }
 
 # What scripts/test.sh consists of: what others wait for first, what is short last.
