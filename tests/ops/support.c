@@ -404,6 +404,22 @@ double dot(const double *x, const double *y, int n)
     return (part[0] + part[4]) + (part[1] + part[5]) + ((part[2] + part[6]) + (part[3] + part[7]));
 }
 
+void check_differences(const char *name, double *x, const double *dx, int n, double loss(const void *context),
+                       const void *context)
+{
+    const double step = 1e-5;
+    for (int i = 0; i < n; i++) {
+        const double kept = x[i];
+        x[i] = kept + step;
+        const double above = loss(context);
+        x[i] = kept - step;
+        const double found = (above - loss(context)) / (2 * step);
+        x[i] = kept;
+        if (!(fabs(found - dx[i]) <= 1e-6 * (1 + fabs(found))))
+            fail_msg("%s[%d]: %g, by differences %g", name, i, dx[i], found);
+    }
+}
+
 // ---- threads
 
 typedef struct Team {

@@ -98,6 +98,9 @@ double uniform(double low, double high);
 int64_t integer(int64_t low, int64_t high); // high included
 void permute(int32_t *x, int64_t n);        // 0 .. n-1 in random order
 double dot(const double *x, const double *y, int n);
+// Fails unless dx[i] is the derivative of loss(context) by x[i], by differences; x is what it was afterwards.
+void check_differences(const char *name, double *x, const double *dx, int n, double loss(const void *context),
+                       const void *context);
 
 // body(0, context) .. body(n - 1, context) in any order, on all processors; these may fail no test and draw no numbers.
 void in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
