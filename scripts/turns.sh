@@ -5,14 +5,14 @@
 #
 # Within so many days each has had its turn (tests/tools/turns_test.sh holds the lists to that; where nothing is said: 15):
 #
-#     kernels, on the CPU       5 days: every case of a fifth of the files, natively. 6 days: each kernel takes few cases, in which every value
+#     kernels, on the CPU       7 days: every case of a seventh of the files, natively. 6 days: each kernel takes few cases, in which every value
 #                               of every parameter occurs, every day in one form: natively (a third), with checks (a third), as AVX2 (a sixth),
 #                               as portable C (a sixth). Kernels that say of tensors laid out otherwise what others say go natively in place of
 #                               AVX2 and portable C
-#     compiled for Hopper       5 days: the same fifth, every case; 4 days: few of a quarter; of the language 5 days: every case of a fifth of the
+#     compiled for Hopper       7 days: the same seventh, every case; 6 days: few of a sixth; of the language 5 days: every case of a fifth of the
 #                               files, few of another fifth
-#     compiled as generic CUDA  5 days: few of the same fifth; every case of a fifth of the language's files
-#     on the emulated device    4 days: few of a quarter of the kernels, of a quarter of the generic ones; 2 days: half of the pipelined ones with
+#     compiled as generic CUDA  7 days: few of the same seventh; 5 days: every case of a fifth of the language's files
+#     on the emulated device    5 days: few of a fifth of the kernels, of a fifth of the generic ones; 2 days: half of the pipelined ones with
 #                               other orders of threads, by seeds of the day; 3 days: a third of the operators' tests
 #     operators, natively       all; 3 days: of the families that build many kernels a third, which the emulated device has another day
 #     the language's cases      natively every case of half of the files; few of the other half in another form of C
@@ -68,15 +68,15 @@ of_six() { awk -v day="$1" -v at=" $2 " 'index(at, " " (NR + day) % 6 " ")'; }
 # take_turns DAY TESTS: sets what the day takes of kernels and of the language's files (lists), and what it leaves of the parts (left_parts)
 # and of TESTS, the names of ctest's (rests and rests_asan, regular expressions).
 take_turns() {
-    half=$(($1 % 2)) third=$(($1 % 3)) quarter=$(($1 % 4)) fifth=$(($1 % 5))
+    half=$(($1 % 2)) third=$(($1 % 3)) fifth=$(($1 % 5)) seventh=$(($1 % 7))
     kernels=$(find kernels -name '*.tile' | sort)
-    whole=$(echo "$kernels" | every 5 $fifth)
-    brief=$(echo "$kernels" | others_than 5 $fifth)
-    compiled=$(echo "$kernels" | every 4 $(((quarter + 2) % 4)) | grep -vxF "$whole")
-    emulated=$(echo "$kernels" | every 4 $quarter)
+    whole=$(echo "$kernels" | every 7 $seventh)
+    brief=$(echo "$kernels" | others_than 7 $seventh)
+    compiled=$(echo "$kernels" | every 6 $(($1 % 6)) | grep -vxF "$whole")
+    emulated=$(echo "$kernels" | every 5 $fifth)
     pipelined=$(all_pipelined | every 2 $half)
     few_sms="$((third + 1)) $(((third + 1) % 3 + 1))" order_seed=$1 generate_seed=$(($1 * 100000))
-    emulated_80=$(all_generic | every 4 $quarter)
+    emulated_80=$(all_generic | every 5 $fifth)
     alike='/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$'
     of_check=$(echo "$kernels" | of_six "$1" '1 4')
     of_avx2=$(echo "$kernels" | of_six "$1" 2 | grep -vE "$alike")

@@ -62,9 +62,10 @@ expect_all parts "$folder/parts" 6
 expect_all cpu "$folder/kernels" 1                          # every day, in one form or another
 expect_all pipelined "$folder/pipelined" 2
 for form in native check sanitized; do expect_all $form "$folder/kernels" 3; done
-for form in hopper emulated; do expect_all $form "$folder/kernels" 4; done
-expect_all generic "$folder/generic" 4
-expect_all whole "$folder/kernels" 5
+expect_all hopper "$folder/kernels" 6
+expect_all emulated "$folder/kernels" 5
+expect_all generic "$folder/generic" 5
+expect_all whole "$folder/kernels" 7
 for form in avx2 portable; do expect_all $form "$folder/others" 6; done
 for form in language-hopper language-hopper-few language-generic; do expect_all $form "$folder/language" 5; done
 grep -E '^(emulated_)?ops_' "$folder/tests" | grep -vxF "$(echo "$groups" | tr ' ' '\n')" >"$folder/operators"   # but those of a group
