@@ -15,11 +15,13 @@
 
 enum { MORE_ITERATIONS_MAX = 16, CONSTANTS_MAX = 4 };
 
-// One constant in one dimension, and the index that stands for it.
+// One constant in one dimension, and the index that stands for it; those of the same value in other dimensions that no access
+// has beside it share it, as they do where the program has an index in place of a loop.
 typedef struct Constant {
     int64_t value, extent;
     int dimension;
     Var *var;
+    uint32_t beside; // a bit for each of the others that one access has with it
 } Constant;
 
 typedef struct Constants {
@@ -53,6 +55,18 @@ static bool has_other_value(const Constants *all, const Constant *c)
     return false;
 }
 
+static void note_beside(Constants *all, const TileUse *use)
+{
+    uint32_t seen = 0;
+    Constant c;
+    for (int d = 0; use->subs && d < use->buffer->rank; d++) {
+        const Constant *const found = is_constant(use->buffer, use->subs[d], d, &c) ? find_constant(all, &c) : NULL;
+        if (found) seen |= 1u << (found - all->items);
+    }
+    for (int i = 0; i < all->n; i++)
+        if (seen >> i & 1) all->items[i].beside |= seen;
+}
+
 static void see_use(const TileUse *use, void *context)
 {
     Constants *const all = context;
@@ -63,6 +77,7 @@ static void see_use(const TileUse *use, void *context)
         all->too_many |= all->n == CONSTANTS_MAX || c.extent > MORE_ITERATIONS_MAX || has_other_value(all, &c);
         if (!all->too_many) all->items[all->n++] = c;
     }
+    note_beside(all, use);
 }
 
 static void see_block(Constants *all, TileOp *op)
@@ -199,12 +214,22 @@ static LoopIndex new_index(TileKernel *kernel, Constant *c, Span span)
     return (LoopIndex){ c->var, int_const(a, 0), int_const(a, c->extent) };
 }
 
+// An earlier one whose index it shares.
+static const Constant *twin_of(const Constants *all, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (all->items[i].extent > 1 && all->items[j].value == all->items[i].value &&
+            all->items[j].extent == all->items[i].extent && !(all->items[j].beside >> i & 1))
+            return &all->items[j];
+    return NULL;
+}
+
 static Expr *condition(const Constants *all)
 {
     Arena *const a = all->kernel->arena;
     Expr *cond = expr_bool(a, true);
     for (int i = 0; i < all->n; i++) {
-        if (all->items[i].extent == 1) continue;
+        if (all->items[i].extent == 1 || twin_of(all, i)) continue;
         Expr *const one = expr_binary(a, X_EQ, expr_var(a, all->items[i].var), int_const(a, all->items[i].value));
         cond = expr_binary(a, X_AND, cond, one);
     }
@@ -214,6 +239,7 @@ static Expr *condition(const Constants *all)
 static void index_forall(TileKernel *kernel, TileOp *op)
 {
     int64_t always;
+    int n = 0;
     Constants all = { .kernel = kernel };
     see_block(&all, op->forall.body);
     TileOp *const body = op->forall.body;
@@ -221,10 +247,14 @@ static void index_forall(TileKernel *kernel, TileOp *op)
         mixes_reductions(&all, body))
         return;
     LoopIndex *const indices = NEW_ARRAY(kernel->arena, LoopIndex, op->forall.n + all.n + 1);
-    for (int i = 0; i < all.n; i++) indices[i] = new_index(kernel, &all.items[i], op->span);
-    for (int i = 0; i < op->forall.n; i++) indices[all.n + i] = op->forall.indices[i];
+    for (int i = 0; i < all.n; i++) {
+        const Constant *const twin = twin_of(&all, i);
+        if (twin) all.items[i].var = twin->var;
+        else indices[n++] = new_index(kernel, &all.items[i], op->span);
+    }
+    for (int i = 0; i < op->forall.n; i++) indices[n + i] = op->forall.indices[i];
     op->forall.indices = indices;
-    op->forall.n += all.n;
+    op->forall.n += n;
     index_block(&all, op->forall.body);
     Expr *const cond = condition(&all);
     if (expr_as_int(cond, &always)) return;
