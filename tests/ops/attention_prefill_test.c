@@ -454,10 +454,7 @@ static void run(const Batch *b, bool again)
 static void run_references(const Batch *b)
 {
     kiln_arg t[ROOMS];
-    for (int r = 0; r < ROOMS; r++) {
-        const kiln_tensor *const x = &rooms[r].array.tensor;
-        t[r] = KILN_TENSOR(host_as(rooms[r].array.host, x->type, x->rank, x->shape));
-    }
+    for (int r = 0; r < ROOMS; r++) t[r] = mirror_arg(&rooms[r].array);
     const kiln_arg rows = host_arg(offsets_of(b->rows, b->n)), keys = host_arg(offsets_of(b->keys, b->n)),
                    most = KILN_INT(longest_of(b->rows, b->n)), scale = KILN_FLOAT(b->scale);
     const kiln_arg forward[] = { t[Q], t[K], t[V], rows, keys, t[OUT], t[LSE], most, scale };

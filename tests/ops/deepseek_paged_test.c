@@ -85,9 +85,8 @@ static void appending(void **state)
     for (int power = 0; power < 2; power++) {
         Array *x, *slots;
         append(&b, &b.index_k->tensor, &b.scales->tensor, power, &x, &slots);
-        const kiln_arg args[] = { host_arg(x), host_arg(slots),
-                                  KILN_TENSOR(HOST_AS(b.index_k->host, KILN_E4M3, PAGES, SIZE, DI)),
-                                  KILN_TENSOR(HOST_AS(b.scales->host, KILN_F32, PAGES, SIZE)) }; // their mirrors
+        const kiln_arg args[] = { host_arg(x), host_arg(slots), mirror_arg(b.index_k),
+                                  mirror_arg(b.scales) }; // their mirrors
         run_reference("topk/indexer_paged.tile", "index_append", power ? "T=f32, D=32, POWER=true" : "T=f32, D=32",
                       args, 4);
         double *const codes = values(b.index_k), *const scales = values(b.scales);

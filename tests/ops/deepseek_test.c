@@ -50,8 +50,8 @@ static Index make_index(void)
 static const double *expected_logits(const Index *x, bool all)
 {
     const kiln_tensor *const l = host_result(ARRAY(KILN_F32, S, SKV));
-    const kiln_arg args[] = { KILN_TENSOR(HOST_AS(x->q->host, KILN_E4M3, S, HI, DI)),
-                              KILN_TENSOR(HOST_AS(x->k->host, KILN_E4M3, SKV, DI)),
+    const kiln_arg args[] = { mirror_arg(x->q),
+                              mirror_arg(x->k),
                               host_arg(x->scales),
                               host_arg(x->weights),
                               host_arg(all ? NULL : x->starts),
@@ -106,9 +106,7 @@ static void scores(void **state)
             ops, NULL,
             &(kiln_indexer_scores_args){
                 .q = of(q), .k = of(k), .k_scales = of(scale), .weights = of(weights), .scores = of(out) }));
-        const kiln_arg args[] = { KILN_TENSOR(HOST_AS(q->host, KILN_E4M3, B, queries, HI, DI)), host_arg(weights),
-                                  KILN_TENSOR(HOST_AS(k->host, KILN_E4M3, B, SKV, DI)), host_arg(scale),
-                                  result_arg(out) };
+        const kiln_arg args[] = { mirror_arg(q), host_arg(weights), mirror_arg(k), host_arg(scale), result_arg(out) };
         run_reference("topk/indexer.tile", "indexer_scores", "H=16, D=32", args, 5);
         array_fetch(out);
         assert_close("scores", out, numbers(args[4].tensor), close_to);

@@ -602,16 +602,11 @@ static void sums_over_kinds(void **state)
         counts[i / TOPK][kind]++;
     }
     draw_random(sink, -1, 3);
-    const kiln_arg args[] = { KILN_TENSOR(HOST_AS(q->host, KILN_BF16, ROWS, HEADS, K)),
-                              KILN_TENSOR(HOST_AS(pool.tokens->host, KILN_BF16, KINDS, K)),
-                              host_arg(indices),
-                              host_arg(sink),
-                              KILN_NONE,
-                              KILN_NONE,
-                              KILN_TENSOR(HOST_AS(out->host, KILN_BF16, ROWS, HEADS, V)), // the mirrors of the results
-                              KILN_TENSOR(HOST_AS(top->host, KILN_F32, ROWS, HEADS)),
-                              KILN_TENSOR(HOST_AS(lse->host, KILN_F32, ROWS, HEADS)),
-                              KILN_FLOAT(1 / sqrt(K)) };
+    const kiln_arg args[] = {
+        mirror_arg(q),   mirror_arg(pool.tokens), host_arg(indices),      host_arg(sink), KILN_NONE, KILN_NONE,
+        mirror_arg(out), // the mirrors of the results
+        mirror_arg(top), mirror_arg(lse),         KILN_FLOAT(1 / sqrt(K))
+    };
     run_reference("mla/prefill.tile", "mla_prefill_sparse", "", args, 10);
     for (int i = 0; i < ALL; i++) {
         Attended a;

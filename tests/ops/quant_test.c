@@ -359,12 +359,8 @@ static void check_blocks_of_fp8(int64_t M, int64_t ROWS)
                                     .c = of(to),
                                     .format = KILN_QUANT_FP8_BLOCK });
     const kiln_tensor *const expected = host_result(to);
-    const kiln_arg host[] = { KILN_TENSOR(HOST_AS(a->host, KILN_E4M3, M, K)),
-                              KILN_TENSOR(HOST_AS(codes->host, KILN_E4M3, ROWS, K)),
-                              host_arg(a_scales),
-                              host_arg(scales),
-                              KILN_NONE,
-                              KILN_TENSOR(expected) };
+    const kiln_arg host[] = { mirror_arg(a),    mirror_arg(codes), host_arg(a_scales),
+                              host_arg(scales), KILN_NONE,         KILN_TENSOR(expected) };
     run_reference("quant/fp8_block.tile", "fp8_block", "TC=f32", host, 6);
     array_fetch(to);
     assert_close("c", to, numbers(expected), (Tolerance){ 0.1, 1e-2, 1e-5 });

@@ -488,6 +488,11 @@ const kiln_tensor *host_as(const void *data, kiln_type type, int rank, const int
 kiln_arg host_arg(const Array *b) { return b ? KILN_TENSOR(host_copy(b)) : KILN_NONE; }
 kiln_arg result_arg(const Array *b) { return b ? KILN_TENSOR(host_result(b)) : KILN_NONE; }
 
+kiln_arg mirror_arg(const Array *b)
+{
+    return b ? KILN_TENSOR(host_as(b->host, b->tensor.type, b->tensor.rank, b->tensor.shape)) : KILN_NONE;
+}
+
 // The bindings of a text, and of tensors that are left out.
 static Binding *reference_bindings(Arena *arena, kiln_program *program, const char *kernel, const char *text,
                                    const kiln_arg *args, int n_args, int *n)
