@@ -106,7 +106,7 @@ static void plan_elements(Lowering *lo, MapPlan *plan)
     lo->partition = partition;
 }
 
-// The one store of a body, to rows of a merged index: a row's place takes divisions.
+// The one store of a body, to rows of a linear index: a row's address takes divisions.
 static const TileOp *find_merged_rows(const MapPlan *plan)
 {
     const TileOp *const store = plan->map->forall.body;
