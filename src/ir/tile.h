@@ -277,6 +277,7 @@ struct TileKernel {
     Diags *diags;
     bool checked;         // a --check build: traps wanted
     int64_t shared_bytes; // that an instance may have, of a GPU; 0: not known
+    bool has_boxes;       // a GPU whose hardware copies boxes of tensors
     TileParam *params;
     int n_params;
     TileBind *binds;
