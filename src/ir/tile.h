@@ -292,6 +292,7 @@ struct TileKernel {
     int occupancy; // 0: not said
     int rasterize; // 0: not said
     bool persistent;
+    bool early;         // it may be started before the launches before it have ended, for which it waits itself
     bool is_sequential; // a reference or other scalar code: f64, no tiles, one instance
     TileOp *body;
     int n_vars, n_buffers; // ids given so far
