@@ -206,32 +206,83 @@ static kiln_quantised_gemm_args args_of(const Case *c, const Weights *w, const A
                                        .group = c->group };
 }
 
-static void multiply(const Case *c, const Weights *w, int64_t m, bool with_bias)
+// `to`, of [N][M], as the [M][N] whose columns these are.
+static kiln_tensor turned(const Array *to)
 {
-    Array *const a = ARRAY(c->a, m, K), *const to = ARRAY(KILN_F32, m, N),
-                 *const bias = with_bias ? ARRAY(KILN_F32, N) : NULL;
-    double size = 0;
-    fill_random(a, -1, 1);
-    if (bias) fill_random(bias, -1, 1);
-    const kiln_tensor *const result = host_result(to), codes = w->codes->tensor;
+    kiln_tensor t = to->tensor;
+    t.shape[0] = to->tensor.shape[1], t.shape[1] = to->tensor.shape[0];
+    t.has_strides = true;
+    t.strides[0] = 1, t.strides[1] = to->tensor.shape[1];
+    return t;
+}
+
+// `to`: of the shape of the reference's result, which it makes by columns if `by_columns`.
+static const double *expect_product(const Case *c, const Weights *w, const Array *a, const Array *bias,
+                                    const Array *residual, const Array *to, bool by_columns)
+{
+    const kiln_tensor *const result = host_result(to);
     const kiln_arg args[] = { host_arg(a),
-                              in_blocks(HOST_AS(w->codes->host, KILN_U8, N, codes.shape[1]), code_type(c), 128),
+                              in_blocks(HOST_AS(w->codes->host, KILN_U8, N, w->codes->tensor.shape[1]), code_type(c),
+                                        128),
                               of_groups(c, copy_of(w->scales)),
                               of_groups(c, copy_of(w->zeros)),
                               of_groups(c, copy_of(w->minima)),
                               host_arg(bias),
+                              host_arg(residual),
                               KILN_TENSOR(result),
                               KILN_INT(1),
                               KILN_INT(N) };
-    char bindings[96];
-    snprintf(bindings, sizeof bindings, "T=f32, TC=f32, Q=%s, TS=%s, G=%d, NF4=%s", kiln_type_name(code_type(c)),
-             host_type(c->scales), c->group, c->format == KILN_QUANT_NF4 ? "true" : "false");
-    run_reference("quant/weights.tile", "quant_matmul", bindings, args, 9);
-    const double *const expected = numbers(result);
-    for (int64_t i = 0; i < m * N; i++) size += expected[i] * expected[i] / (double)(m * N);
-    run(args_of(c, w, a, bias, to));
+    char bindings[128];
+    snprintf(bindings, sizeof bindings, "T=f32, TC=f32, Q=%s, TS=%s, G=%d, NF4=%s, TURNED=%s",
+             kiln_type_name(code_type(c)), host_type(c->scales), c->group,
+             c->format == KILN_QUANT_NF4 ? "true" : "false", by_columns ? "true" : "false");
+    run_reference("quant/weights.tile", "quant_matmul", bindings, args, 10);
+    return numbers(result);
+}
+
+static void compare_product(Array *to, const double *expected)
+{
+    const double size = count(to) ? dot(expected, expected, (int)count(to)) / (double)count(to) : 0;
     array_fetch(to);
     assert_close("c", to, expected, (Tolerance){ 2e-2 * sqrt(size), 1e-2, 1e-5 });
+}
+
+static void multiply(const Case *c, const Weights *w, int64_t m, bool with_bias)
+{
+    Array *const a = ARRAY(c->a, m, K), *const to = ARRAY(KILN_F32, m, N),
+                 *const bias = with_bias ? ARRAY(KILN_F32, N) : NULL;
+    fill_random(a, -1, 1);
+    if (bias) fill_random(bias, -1, 1);
+    run(args_of(c, w, a, bias, to));
+    compare_product(to, expect_product(c, w, a, bias, NULL, to, false));
+}
+
+// A matrix added, and c by columns.
+static void multiply_and_add(const Case *c, const Weights *w, int64_t m)
+{
+    Array *const a = ARRAY(c->a, m, K), *const to = ARRAY(KILN_F32, m, N), *const columns = ARRAY(KILN_F32, N, m),
+                 *const residual = ARRAY(KILN_F32, m, N);
+    const kiln_tensor c_turned = turned(columns);
+    fill_random(a, -1, 1), fill_random(residual, -9, 9);
+    kiln_quantised_gemm_args args = args_of(c, w, a, NULL, to);
+    args.residual = of(residual);
+    run(args);
+    args.c = &c_turned;
+    run(args);
+    compare_product(to, expect_product(c, w, a, NULL, residual, to, false));
+    compare_product(columns, expect_product(c, w, a, NULL, residual, columns, true));
+}
+
+static void matrices_added(void **state)
+{
+    static const Case cases[] = {
+        { KILN_QUANT_MXFP4, KILN_QUANT_PLAIN, 4, 32, 32, false, KILN_BF16, KILN_U8 },
+        { KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 128, 128, true, KILN_F16, KILN_F16 },
+    };
+    for (int i = 0; i < 2; i++) {
+        const Weights w = packed_weights(&cases[i]);
+        for (int64_t m = 1; m <= 72; m += m == 1 ? 15 : 56) multiply_and_add(&cases[i], &w, m);
+    }
 }
 
 // The weights of codes of a host, with all scales of a row in `scales`.
@@ -307,6 +358,28 @@ static void blocks_of_ggml(void **state)
 
 enum { FEW = 3, WIDE = 4224 }; // rows that lie apart; columns whose tiles fill the processors of a GPU
 
+// Products of bytes with codes are exact.
+static void compare_sums(const Case *c, const Weights *w, const Array *a, const Array *rows, const Array *zeros,
+                         Array *to, bool by_columns)
+{
+    const kiln_tensor *const expected = host_result(to);
+    const int64_t columns = w->codes->tensor.shape[0];
+    const kiln_arg host[] = { host_arg(a),
+                              in_blocks(HOST_AS(w->codes->host, KILN_U8, columns, w->codes->tensor.shape[1]),
+                                        code_type(c), 128),
+                              host_arg(rows),
+                              KILN_NONE,
+                              host_arg(zeros),
+                              KILN_NONE,
+                              KILN_TENSOR(expected) };
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "TC=%s, Q=%s, TURNED=%s", kiln_type_name(to->tensor.type),
+             kiln_type_name(code_type(c)), by_columns ? "true" : "false");
+    run_reference("quant/bytes.tile", "quant_by_bytes", bindings, host, 7);
+    array_fetch(to);
+    assert_close("c", to, numbers(expected), (Tolerance){ 1e-9, 0, 1e-9 });
+}
+
 static void check_bytes(kiln_quant_format format, int bits, int64_t m, int64_t columns)
 {
     const Case c = { format, bits == 2 ? KILN_QUANT_INTERLEAVED : KILN_QUANT_PLAIN, bits, 0, 0, false, KILN_I8, 0 };
@@ -322,17 +395,7 @@ static void check_bytes(kiln_quant_format format, int bits, int64_t m, int64_t c
     product.a_scales = of(rows);
     run(product);
     check_codes(&c, &w);
-    const kiln_tensor *const expected = host_result(to);
-    const kiln_arg host[] = {
-        host_arg(a),    in_blocks(HOST_AS(w.codes->host, KILN_U8, columns, K * bits / 8), code_type(&c), 128),
-        host_arg(rows), KILN_NONE,
-        KILN_NONE,      KILN_TENSOR(expected)
-    };
-    char bindings[32];
-    snprintf(bindings, sizeof bindings, "TC=f32, Q=i%d", bits);
-    run_reference("quant/bytes.tile", "quant_by_bytes", bindings, host, 6);
-    array_fetch(to);
-    assert_close("c", to, numbers(expected), (Tolerance){ 1e-9, 0, 1e-9 });
+    compare_sums(&c, &w, a, rows, NULL, to, false);
 }
 
 static void bytes(void **state)
@@ -346,24 +409,81 @@ static void bytes(void **state)
     check_bytes(KILN_QUANT_W2A8, 2, FEW, WIDE);
 }
 
+// Codes without sign, less a zero of each row, to i32 and f32, by rows and by columns; and as numbers.
+static void check_zeros_of_rows(int64_t m)
+{
+    const Case c = { KILN_QUANT_W4A8U, KILN_QUANT_PLAIN, 4, 0, 0, false, KILN_I8, 0 };
+    const Weights w = { .source = bits_drawn(ARRAY(KILN_U8, N, K / 2)), .codes = ARRAY(KILN_U8, N, K / 2) };
+    Array *const a = ARRAY(KILN_I8, m, K), *const whole = ARRAY(KILN_I32, m, N), *const to = ARRAY(KILN_F32, N, m),
+                 *const rows = ARRAY(KILN_F32, m), *const zeros = ARRAY(KILN_U8, N),
+                 *const back = ARRAY(KILN_F32, N, K);
+    const kiln_tensor c_turned = turned(to);
+    fill_random(a, -128, 127);
+    for (int64_t i = 0; i < N; i++) set(zeros, i, (double)integer(0, 15));
+    for (int64_t i = 0; i < m; i++) set(rows, i, ldexp(1, (int)(i % 5) - 2)); // exact
+    array_send(w.source), array_send(zeros), array_send(rows);
+    const kiln_quant_pack_args pack = pack_args(&c, &w);
+    assert_ok(kiln_quant_pack(ops, NULL, &pack));
+    kiln_quantised_gemm_args product = args_of(&c, &w, a, NULL, whole);
+    product.zeros = of(zeros);
+    run(product);
+    product.a_scales = of(rows);
+    product.c = &c_turned;
+    run(product);
+    const kiln_quant_unpack_args unpack = {
+        .codes = of(w.codes), .zeros = of(zeros), .weights = of(back), .format = c.format
+    };
+    assert_ok(kiln_quant_unpack(ops, NULL, &unpack));
+    assert_ok(kiln_stream_wait(device, NULL));
+    check_codes(&c, &w);
+    compare_sums(&c, &w, a, NULL, zeros, whole, false);
+    compare_sums(&c, &w, a, rows, zeros, to, true);
+    array_fetch(back);
+    const kiln_arg of_rows = KILN_TENSOR(HOST_AS(zeros->host, KILN_U8, N, 1, 1));
+    assert_close("weights", back, unpacked(KILN_U4, "T=f32, Q=u4, WHOLE=true", w.codes, KILN_NONE, of_rows, KILN_NONE),
+                 (Tolerance){ 1e-9, 0, 1e-9 });
+}
+
+static void zeros_of_rows(void **state)
+{
+    check_zeros_of_rows(1);
+    check_zeros_of_rows(4);
+    check_zeros_of_rows(20);
+    check_zeros_of_rows(132);
+}
+
 static void check_blocks_of_fp8(int64_t M, int64_t ROWS)
 {
     Array *const a = ARRAY(KILN_E4M3, M, K), *const codes = ARRAY(KILN_E4M3, ROWS, K),
                  *const to = ARRAY(KILN_F32, M, ROWS);
     Array *const a_scales = ARRAY(KILN_F32, M, K / 128), *const scales = ARRAY(KILN_F32, (ROWS + 127) / 128, K / 128);
     fill_random(a, -1, 1), fill_random(codes, -1, 1), fill_random(a_scales, 0.5, 2), fill_random(scales, 0.5, 2);
-    run((kiln_quantised_gemm_args){ .a = of(a),
-                                    .codes = of(codes),
-                                    .scales = of(scales),
-                                    .a_scales = of(a_scales),
-                                    .c = of(to),
-                                    .format = KILN_QUANT_FP8_BLOCK });
+    kiln_quantised_gemm_args args = { .a = of(a),
+                                      .codes = of(codes),
+                                      .scales = of(scales),
+                                      .a_scales = of(a_scales),
+                                      .c = of(to),
+                                      .format = KILN_QUANT_FP8_BLOCK };
+    run(args);
+    // The scales of a by columns, which lie apart: the same sums.
+    const int64_t pitch = (M + 3) / 4 * 4;
+    Array *const columns = ARRAY(KILN_F32, K / 128, pitch), *const same = ARRAY(KILN_F32, M, ROWS);
+    for (int64_t i = 0; i < K / 128 * pitch; i++)
+        set(columns, i, i % pitch < M ? get(a_scales, i % pitch * (K / 128) + i / pitch) : -7);
+    array_send(columns);
+    kiln_tensor by_columns = turned(columns);
+    by_columns.shape[0] = M;
+    args.a_scales = &by_columns;
+    args.c = of(same);
+    run(args);
+    array_fetch(same);
     const kiln_tensor *const expected = host_result(to);
     const kiln_arg host[] = { mirror_arg(a),    mirror_arg(codes), host_arg(a_scales),
                               host_arg(scales), KILN_NONE,         KILN_TENSOR(expected) };
     run_reference("quant/fp8_block.tile", "fp8_block", "TC=f32", host, 6);
     array_fetch(to);
     assert_close("c", to, numbers(expected), (Tolerance){ 0.1, 1e-2, 1e-5 });
+    for (int64_t i = 0; i < M * ROWS; i++) assert_true(get(same, i) == get(to, i));
 }
 
 // By tiles of all sizes: few rows, a quarter of an H200's multiprocessors, half of them.
@@ -498,6 +618,9 @@ static void what_is_refused(void **state)
     G((g.format = KILN_QUANT_INT4MIN, g.zeros = NULL), KILN_BAD_ARGUMENT,
       "'minima' is null, but format INT4MIN has some");
     G(g.a_scales = g.scales, KILN_BAD_ARGUMENT, "'a_scales' is not null, but format INT4 has none");
+    G(g.residual = of(a), KILN_BAD_TYPE, "'residual' is a tensor of bf16, expected f32");
+    G((g.format = KILN_QUANT_W8A8, g.zeros = NULL, g.residual = of(to)), KILN_BAD_ARGUMENT,
+      "'residual' is not null, but format W8A8 takes none");
     const kiln_tensor longest = kiln_tensor_of(device, NULL, KILN_BF16, 2, (int64_t[]){ 0, INT64_MAX - 31 });
     G(g.a = &longest, KILN_BAD_SHAPE, "dimension 1 of 'codes'");
     G(g.a = of(bytes), KILN_BAD_TYPE, "'a' is a tensor of i8, expected f16 or bf16");
@@ -534,6 +657,8 @@ int main(void)
         cmocka_unit_test_teardown(floats, free_arrays),
         cmocka_unit_test_teardown(blocks_of_ggml, free_arrays),
         cmocka_unit_test_teardown(bytes, free_arrays),
+        cmocka_unit_test_teardown(zeros_of_rows, free_arrays),
+        cmocka_unit_test_teardown(matrices_added, free_arrays),
         cmocka_unit_test_teardown(blocks_of_fp8, free_arrays),
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
         cmocka_unit_test_teardown(codes_may_have_strides, free_arrays),
