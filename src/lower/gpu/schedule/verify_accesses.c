@@ -28,8 +28,8 @@ static int fill_meant(const Run *run, const Agent *agent, const TileAccess *acce
 
 int cell_of(const Run *run, int tile, int fill)
 {
-    const int slots = tile_at(run, tile)->slots > 1 ? tile_at(run, tile)->slots : 1;
-    return run->first_cell[tile] + (fill % slots + slots) % slots;
+    const int slots = tile_at(run, tile)->slots, slot = slots > 1 ? fill % slots : 0;
+    return run->first_cell[tile] + (slot < 0 ? slot + slots : slot);
 }
 
 static int slots_of(const TileAccess *access) { return access->slots > 1 ? access->slots : 1; }
@@ -57,16 +57,23 @@ static void note(CellAccess *access, const Action *action, int now)
 static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
                          const Action *action)
 {
-    if (access->last == 0) return true; // there was none
     const Action *const by = access->action;
     const bool is_same = by == action || (by && by->op && by->op == action->op);
     const bool is_shared_work = other != agent->number && is_same && action->kind != ACTION_COPY;
     return knows(agent, tile, other, is_shared_work ? access->before : access->last);
 }
 
+// The first whose access the agent does not know of; -1: none.
+static int find_unknown(const Agent *agent, const ScheduleTile *tile, const CellAccess *accesses, const Action *action)
+{
+    for (int a = 0; a < agent->agents; a++)
+        if (accesses[a].last != 0 && !knows_access(agent, tile, a, &accesses[a], action)) return a;
+    return -1;
+}
+
 void fence_async(Agent *agent)
 {
-    clock_join(&agent->fenced, &agent->seen);
+    clock_join(&agent->fenced, &agent->seen, agent->agents);
     agent->fenced.at[agent->number] = agent->now;
 }
 
@@ -97,9 +104,9 @@ static const InFlight *find_in_flight(const InFlightList *flights, const Action 
 static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
 {
     const char *const name = tile_at(run, access->tile)->name;
+    if (run->in_flight[access->tile] == 0) return true;
     for (int a = 0; a < run->n_agents; a++) {
         const Agent *const other = &run->agents[a];
-        if (other->mmas.count == 0 && other->stores.count == 0) continue;
         const bool is_own = cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA;
         if (other != agent && is_own) continue;
         if (find_in_flight(&other->mmas, action, access, cell))
@@ -135,10 +142,10 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
     const int seen =
         agent->seen.at[agent->number] > agent->warp_seen ? agent->seen.at[agent->number] : agent->warp_seen;
     const bool releases = action->kind == ACTION_RELEASE;
-    for (int t = 0; t < run->schedule->tiles.count; t++) {
-        const ScheduleTile *const tile = tile_at(run, t);
-        if (tile->place != TILE_SHARED || tile->ring != ring) continue;
-        const Cell *const cell = &run->cells[cell_of(run, t, fill)];
+    for (int i = 0; i < run->rings[ring].tiles.count; i++) {
+        const int number = run->rings[ring].tiles.items[i];
+        const ScheduleTile *const tile = tile_at(run, number);
+        const Cell *const cell = &run->cells[cell_of(run, number, fill)];
         if ((releases ? cell->loaded : cell->stored)[agent->number] > seen)
             return found(run, FAULT_RING, action,
                          "a lane of %s %s ring '%s' while others of its warp may still %s '%s'", agent->name,
@@ -148,7 +155,7 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
     return true;
 }
 
-static void add_in_flight(const Run *run, const Agent *agent, InFlightList *flights, const Action *action)
+static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
     InFlight flight = { .action = action, .group = agent->commits };
     for (int i = 0; i < action->n_accesses && flight.n < COUNT(flight.accesses); i++) {
@@ -159,13 +166,16 @@ static void add_in_flight(const Run *run, const Agent *agent, InFlightList *flig
         const int cell = is_shared(run, access) ? cell_of(run, access->tile, fill) : -1;
         flight.accesses[flight.n++] =
             (InFlightAccess){ access->tile, cell, slots_of(access), fill, access->reads, access->writes };
+        run->in_flight[access->tile]++;
     }
     VEC_PUSH(run->schedule->arena, flights, flight);
 }
 
-static void drop_in_flight(InFlightList *flights, int n)
+static void drop_in_flight(Run *run, InFlightList *flights, int n)
 {
     if (n == 0) return;
+    for (int i = 0; i < n; i++)
+        for (int f = 0; f < flights->items[i].n; f++) run->in_flight[flights->items[i].accesses[f].tile]--;
     flights->count -= n;
     memmove(flights->items, flights->items + n, sizeof *flights->items * (size_t)flights->count);
 }
@@ -178,7 +188,7 @@ void retire(Run *run, Agent *agent, InFlightList *flights, int pending)
         for (int f = 0; f < flights->items[i].n; f++)
             for (int c = 0; c < flights->items[i].accesses[f].n_cells && flights->items[i].accesses[f].cell >= 0; c++)
                 note(&run->cells[flights->items[i].accesses[f].cell + c].read[agent->number], NULL, agent->now);
-    drop_in_flight(flights, n);
+    drop_in_flight(run, flights, n);
 }
 
 // Groups of cp.async copies but the last so many: what they wrote is there now, as if this thread had stored it.
@@ -195,7 +205,7 @@ void retire_copies(Run *run, Agent *agent, int pending)
             cell->stored[agent->number] = agent->now;
         }
     }
-    drop_in_flight(&agent->copies, n);
+    drop_in_flight(run, &agent->copies, n);
 }
 
 // ---- reading
@@ -224,13 +234,11 @@ static bool check_read(Run *run, const Agent *agent, const Action *action, const
         return found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s' while cp.async copies into it are not waited for",
                      agent->name, tile->name);
     if (tile->ring != NO_RING && !check_fill(run, agent, action, access, cell)) return false;
-    for (int a = 0; a < run->n_agents; a++)
-        if (!knows_access(agent, tile, a, &cell->written[a], action) ||
-            (!access->is_addition && !knows_access(agent, tile, a, &cell->added[a], action)))
-            return found(run, FAULT_NOT_VISIBLE, action,
-                         "%s reads '%s': no wait or barrier makes what %s wrote visible", agent->name, tile->name,
-                         a == agent->number ? "its other threads" : run->agents[a].name);
-    return true;
+    int by = find_unknown(agent, tile, cell->written, action);
+    if (by < 0 && !access->is_addition) by = find_unknown(agent, tile, cell->added, action);
+    return by < 0 ||
+           found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s': no wait or barrier makes what %s wrote visible",
+                 agent->name, tile->name, by == agent->number ? "its other threads" : run->agents[by].name);
 }
 
 // What threads have stored the async proxy sees after a fence between the two.
@@ -274,12 +282,11 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, cons
             return found(run, FAULT_RING, action, "%s fills '%s' before it has acquired a slot of ring '%s'",
                          agent->name, tile->name, ring);
     }
-    for (int a = 0; a < run->n_agents; a++)
-        if (!knows_access(agent, tile, a, &cell->read[a], action) ||
-            (!access->is_addition && !knows_access(agent, tile, a, &cell->added[a], action)))
-            return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action,
-                         "%s writes '%s' while %s may still read it", agent->name, tile->name,
-                         a == agent->number ? "its other threads" : run->agents[a].name);
+    int by = find_unknown(agent, tile, cell->read, action);
+    if (by < 0 && !access->is_addition) by = find_unknown(agent, tile, cell->added, action);
+    if (by >= 0)
+        return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action, "%s writes '%s' while %s may still read it",
+                     agent->name, tile->name, by == agent->number ? "its other threads" : run->agents[by].name);
     return check_fetched(run, agent, action, access, cell);
 }
 

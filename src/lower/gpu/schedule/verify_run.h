@@ -81,8 +81,8 @@ typedef struct Agent {
     const ScheduleRole *role;
     const Program *program;
     const char *name;
-    int number, group, groups, threads, warps;
-    int pc, now; // the next step; actions done
+    int number, agents, group, groups, threads, warps; // agents: how many there are
+    int pc, now;                                       // the next step; actions done
     VectorClock seen, fenced;
     int warp_seen;                 // the last of its actions that all threads of each of its warps have seen
     int *step, *iteration, *saved; // of source loops: the step at hand, the iteration; saved: by step of the program
@@ -102,8 +102,10 @@ typedef struct Phase {
     VectorClock seen, fenced;         // what arrived with
     VectorClock all_seen, all_fenced; // of the latest phase that is over
 } Phase;
+typedef VEC(int) TileNumbers;
 typedef struct RingRun {
     Phase *full, *empty; // a slot each
+    TileNumbers tiles;   // in shared memory
 } RingRun;
 
 typedef struct BarrierRun {
@@ -130,17 +132,15 @@ typedef struct Cell {
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
-typedef VEC(int) TileNumbers;
 typedef struct Run {
     const Schedule *schedule;
-    Arena *arena;
     Programs programs;
     Agent *agents;
     int n_agents;
     RingRun *rings;
     BarrierRun barriers[NAMED_BARRIERS + 1];
     Cell *cells;
-    int *first_cell; // of a tile
+    int *first_cell, *in_flight; // of a tile; in_flight: accesses of all agents' operations in flight
     int n_cells;
     TileNumbers *overlaps; // of a tile: the others that may lie where it does
     int pattern;           // of conditions: 0 all hold, 1 none, 2 and 3 alternate
@@ -156,7 +156,7 @@ static inline bool is_unaligned(const Run *run) { return run->pattern % 2 == 1; 
 bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-void clock_join(VectorClock *into, const VectorClock *from);
+void clock_join(VectorClock *into, const VectorClock *from, int agents);
 // What others learn from what the agent does now; all: all its warps take part, so that it speaks for all its threads.
 void clock_publish(const Agent *agent, bool all, VectorClock *seen, VectorClock *fenced);
 void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fenced);
