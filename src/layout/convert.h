@@ -136,6 +136,7 @@ typedef struct Side {
     bool is_store;
     int lane[WARP_LANES][LAYOUT_MAX_RANK]; // where warp 0's lanes have register 0
     bool is_replica[WARP_LANES];           // of a store: another lane stores the same
+    bool is_whole;                         // every lane has elements that it loads or stores, in all registers
 } Side;
 // The reason why there is none, or NULL.
 const char *side_make(const Layout *layout, Partition partition, int element_bytes, bool is_store, Side *side);

@@ -62,9 +62,7 @@ static bool find_matrices(const Side *side, bool transposed, LinearMap *pieces)
     const Layout *const layout = side->layout;
     const int last = layout->rank - 1;
     LinearMap map = side->map;
-    if (side->element_bytes != 2) return false;
-    for (int d = 0; d < layout->rank; d++) // all lanes take part, with whole rows
-        if (layout_coverage(layout, d) != layout->extent[d]) return false;
+    if (side->element_bytes != 2 || !side->is_whole) return false;
     const char *why = layout_divide(&map, MAP_IN, IN_REGISTER, 2);
     for (int cut = 2; cut < WARP_LANES && !why; cut *= 2) why = layout_divide(&map, MAP_IN, IN_LANE, cut);
     if (why) return false;
@@ -101,6 +99,9 @@ const char *side_make(const Layout *layout, Partition partition, int element_byt
         for (int lane = 0; lane < WARP_LANES && mode->in == IN_LANE && mode->out == REPLICATED; lane++)
             side->is_replica[lane] |= lane / mode->in_stride % mode->extent != 0;
     }
+    side->is_whole = true;
+    for (int d = 0; d < layout->rank; d++) side->is_whole &= layout_coverage(layout, d) == layout->extent[d];
+    for (int lane = 0; lane < WARP_LANES; lane++) side->is_whole &= !side->is_replica[lane];
     return NULL;
 }
 
@@ -144,10 +145,16 @@ static int count_pieces(const LinearMap *pieces)
     return numbers;
 }
 
-int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane)
+// Lanes of a wavefront.
+static int lanes_together(const Side *side, const SharedSide *result)
 {
     const int bytes = result->piece * side->element_bytes;
-    const int together = bytes <= 4 ? WARP_LANES : 128 / bytes; // lanes of a wavefront
+    return bytes <= 4 ? WARP_LANES : 128 / bytes;
+}
+
+int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane)
+{
+    const int together = lanes_together(side, result);
     int wavefronts = 0;
     for (int number = 0; number < result->instructions; number++) {
         Lane lanes[WARP_LANES];
@@ -158,12 +165,6 @@ int swapped_wavefronts(const Side *side, const SharedLayout *shared, const Share
         for (int i = 0; i < WARP_LANES; i += together) wavefronts += count_wavefronts(shared, lanes + i, together);
     }
     return wavefronts;
-}
-
-static void count_vectors(const Side *side, const SharedLayout *shared, SharedSide *result)
-{
-    result->instructions = count_pieces(&result->pieces);
-    result->wavefronts = swapped_wavefronts(side, shared, result, 0, 0);
 }
 
 // Four matrices by an instruction, each of eight rows of 16 bytes.
@@ -189,7 +190,13 @@ static int cost_of(const SharedSide *side)
     return WAVEFRONT_CYCLES * side->wavefronts + INSTRUCTION_CYCLES * side->instructions;
 }
 
-// Matrices, then the widest vectors, then narrower ones, unless they are cheaper.
+static bool is_cheaper(const SharedSide *side, const SharedSide *best)
+{
+    return !best->instructions || cost_of(side) < cost_of(best);
+}
+
+// Matrices, then the widest vectors, then narrower ones, unless they are cheaper. Conflicts are counted of those that would
+// be cheaper without any.
 SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices)
 {
     SharedSide best = { .instructions = 0 };
@@ -197,13 +204,16 @@ SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matr
         SharedSide here = { .access = transposed ? BY_TRANSPOSED_MATRICES : BY_MATRICES, .piece = 2 };
         if (shared->pitch_bytes % VECTOR_BYTES != 0 || !find_matrices(side, transposed, &here.pieces)) continue;
         count_matrices(side, shared, &here);
-        if (!best.instructions || cost_of(&here) < cost_of(&best)) best = here;
+        if (is_cheaper(&here, &best)) best = here;
     }
     for (int piece = VECTOR_BYTES / side->element_bytes; piece >= 1; piece /= 2) {
         SharedSide here = { .access = BY_VECTORS, .piece = piece };
         if (!find_vectors(side, piece, &here.pieces)) continue;
-        count_vectors(side, shared, &here);
-        if (!best.instructions || cost_of(&here) < cost_of(&best)) best = here;
+        here.instructions = count_pieces(&here.pieces);
+        if (side->is_whole) here.wavefronts = here.instructions * WARP_LANES / lanes_together(side, &here);
+        if (!is_cheaper(&here, &best)) continue;
+        here.wavefronts = swapped_wavefronts(side, shared, &here, 0, 0);
+        if (is_cheaper(&here, &best)) best = here;
     }
     return best;
 }
