@@ -143,6 +143,7 @@ static void reset_agent(const Run *run, Agent *agent)
 static void reset_cell(Cell *cell, int agents)
 {
     cell->fill = cell->copying = 0;
+    cell->is_added = false;
     for (int a = 0; a < agents; a++) {
         cell->written[a] = cell->read[a] = cell->added[a] = (CellAccess){ 0 };
         cell->stored[a] = cell->loaded[a] = cell->fetched[a] = 0;
@@ -188,13 +189,13 @@ static int chosen_trips(const Run *run, const Assignment *assignment, int number
 static void run_once(Run *run, const Assignment *assignment, const int *trips)
 {
     reset(run);
-    run->pattern = assignment->pattern;
+    run->pattern = run->programs.has_branches ? assignment->pattern : 0;
     run->is_reversed = assignment->is_reversed;
     for (int i = 0; i < run->programs.loops.count; i++) run->programs.loops.items[i].trips = trips[i];
     run_roles(run);
 }
 
-// Without conditions, trip counts alone tell runs apart: what is found does not depend on the order of the agents.
+// Without conditions that matter, trip counts alone tell runs apart: what is found does not depend on the agents' order.
 static bool is_repeated(const Run *run, const int *trips, int number)
 {
     const size_t n = (size_t)run->programs.loops.count;
@@ -216,7 +217,7 @@ static void run_all(Run *run)
 ScheduleFault schedule_verify(const Schedule *schedule)
 {
     const ArenaMark before = arena_mark(schedule->arena);
-    Run run = { .schedule = schedule, .budget = ACTIONS_MAX };
+    Run run = { .schedule = schedule, .tiles = schedule->tiles.items, .budget = ACTIONS_MAX };
     if (!check_tables(&run)) return run.fault;
     make_programs(schedule, &run.programs);
     if (!make_agents(&run)) return run.fault;

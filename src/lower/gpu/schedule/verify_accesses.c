@@ -6,7 +6,7 @@
 // after:            its accesses are noted, or are in flight until a wait
 #include "lower/gpu/schedule/verify_run.h"
 
-static const ScheduleTile *tile_at(const Run *run, int tile) { return run->schedule->tiles.items[tile]; }
+static const ScheduleTile *tile_at(const Run *run, int tile) { return run->tiles[tile]; }
 
 // ---- which slot
 
@@ -101,21 +101,29 @@ static const InFlight *find_in_flight(const InFlightList *flights, const Action 
     return NULL;
 }
 
-static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+static bool check_flights(Run *run, const Agent *agent, const Agent *other, const Action *action,
+                          const TileAccess *access, int cell)
 {
     const char *const name = tile_at(run, access->tile)->name;
+    if (other->mmas.count && find_in_flight(&other->mmas, action, access, cell))
+        return found(run, FAULT_IN_FLIGHT, action, "%s %s '%s' while an MMA of %s that %s it is in flight", agent->name,
+                     access->writes ? "writes" : "reads", name, other->name,
+                     cell < 0 && !access->writes ? "writes" : "uses");
+    if (other->stores.count && find_in_flight(&other->stores, action, access, cell))
+        return found(run, FAULT_PROXY, action, "%s writes '%s' while a bulk store of %s reads it", agent->name, name,
+                     other->name);
+    return true;
+}
+
+static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+{
     if (run->in_flight[access->tile] == 0) return true;
+    if (cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA)
+        return check_flights(run, agent, agent, action, access, cell);
     for (int a = 0; a < run->n_agents; a++) {
         const Agent *const other = &run->agents[a];
-        const bool is_own = cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA;
-        if (other != agent && is_own) continue;
-        if (find_in_flight(&other->mmas, action, access, cell))
-            return found(run, FAULT_IN_FLIGHT, action, "%s %s '%s' while an MMA of %s that %s it is in flight",
-                         agent->name, access->writes ? "writes" : "reads", name, other->name,
-                         cell < 0 && !access->writes ? "writes" : "uses");
-        if (find_in_flight(&other->stores, action, access, cell))
-            return found(run, FAULT_PROXY, action, "%s writes '%s' while a bulk store of %s reads it", agent->name,
-                         name, other->name);
+        if ((other->mmas.count || other->stores.count) && !check_flights(run, agent, other, action, access, cell))
+            return false;
     }
     return true;
 }
@@ -157,18 +165,18 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
 
 static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
-    InFlight flight = { .action = action, .group = agent->commits };
-    for (int i = 0; i < action->n_accesses && flight.n < COUNT(flight.accesses); i++) {
+    VEC_PUSH(run->schedule->arena, flights, (InFlight){ .action = action, .group = agent->commits });
+    InFlight *const flight = &flights->items[flights->count - 1];
+    for (int i = 0; i < action->n_accesses && flight->n < COUNT(flight->accesses); i++) {
         const TileAccess *const access = &action->accesses[i];
         const bool is_accumulator = action->kind == ACTION_MMA && access->tile == action->mma.accumulator;
         if (action->kind != ACTION_COPY && !access->is_async && !is_accumulator) continue;
         const int fill = fill_meant(run, agent, access);
         const int cell = is_shared(run, access) ? cell_of(run, access->tile, fill) : -1;
-        flight.accesses[flight.n++] =
+        flight->accesses[flight->n++] =
             (InFlightAccess){ access->tile, cell, slots_of(access), fill, access->reads, access->writes };
         run->in_flight[access->tile]++;
     }
-    VEC_PUSH(run->schedule->arena, flights, flight);
 }
 
 static void drop_in_flight(Run *run, InFlightList *flights, int n)
@@ -210,10 +218,19 @@ void retire_copies(Run *run, Agent *agent, int pending)
 
 // ---- reading
 
-static bool check_fill(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+// An access to a slot, while it is checked. fill: of the access's first slot.
+typedef struct Touch {
+    const TileAccess *access;
+    const ScheduleTile *tile;
+    const Cell *cell;
+    int fill;
+} Touch;
+
+static bool check_fill(Run *run, const Agent *agent, const Action *action, const Touch *touch)
 {
-    const ScheduleTile *const tile = tile_at(run, access->tile);
-    const int fill = fill_meant(run, agent, access);
+    const ScheduleTile *const tile = touch->tile;
+    const Cell *const cell = touch->cell;
+    const int fill = touch->fill;
     const RingView *const view = &agent->rings[tile->ring];
     if (is_released(view, fill))
         return found(run, FAULT_RING, action, "%s uses '%s' after it has released ring '%s'", agent->name, tile->name,
@@ -227,54 +244,55 @@ static bool check_fill(Run *run, const Agent *agent, const Action *action, const
                  tile->name, run->schedule->rings.items[tile->ring]->name);
 }
 
-static bool check_read(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+static bool check_read(Run *run, const Agent *agent, const Action *action, const Touch *touch)
 {
-    const ScheduleTile *const tile = tile_at(run, access->tile);
+    const ScheduleTile *const tile = touch->tile;
+    const Cell *const cell = touch->cell;
     if (cell->copying)
         return found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s' while cp.async copies into it are not waited for",
                      agent->name, tile->name);
-    if (tile->ring != NO_RING && !check_fill(run, agent, action, access, cell)) return false;
+    if (tile->ring != NO_RING && !check_fill(run, agent, action, touch)) return false;
     int by = find_unknown(agent, tile, cell->written, action);
-    if (by < 0 && !access->is_addition) by = find_unknown(agent, tile, cell->added, action);
+    if (by < 0 && cell->is_added && !touch->access->is_addition) by = find_unknown(agent, tile, cell->added, action);
     return by < 0 ||
            found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s': no wait or barrier makes what %s wrote visible",
                  agent->name, tile->name, by == agent->number ? "its other threads" : run->agents[by].name);
 }
 
 // What threads have stored the async proxy sees after a fence between the two.
-static bool check_fence(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+static bool check_fence(Run *run, const Agent *agent, const Action *action, const Touch *touch)
 {
-    if (!run->schedule->has_async_proxy || !access->is_async || !access->reads) return true;
-    const bool is_own = tile_at(run, access->tile)->owner != OWNER_CTA;
+    if (!run->schedule->has_async_proxy || !touch->access->is_async || !touch->access->reads) return true;
+    const bool is_own = touch->tile->owner != OWNER_CTA;
     for (int a = 0; a < run->n_agents; a++)
-        if (cell->stored[a] > agent->fenced.at[a] && (a == agent->number || !is_own))
+        if (touch->cell->stored[a] > agent->fenced.at[a] && (a == agent->number || !is_own))
             return found(run, FAULT_PROXY, action,
                          "%s: '%s' is stored by threads of %s and read by the async proxy without a fence between",
-                         agent->name, tile_at(run, access->tile)->name, run->agents[a].name);
+                         agent->name, touch->tile->name, run->agents[a].name);
     return true;
 }
 
 // ---- writing
 
 // An arrival may overtake loads, which the async proxy does not wait for either: a fence stands between them and the copy.
-static bool check_fetched(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
-                          const Cell *cell)
+static bool check_fetched(Run *run, const Agent *agent, const Action *action, const Touch *touch)
 {
-    if (!run->schedule->has_async_proxy || !access->is_async) return true;
+    if (!run->schedule->has_async_proxy || !touch->access->is_async) return true;
     for (int a = 0; a < run->n_agents; a++)
-        if (cell->fetched[a] > agent->fenced.at[a])
+        if (touch->cell->fetched[a] > agent->fenced.at[a])
             return found(run, FAULT_PROXY, action,
                          "%s: '%s' is loaded by threads of %s and written by the async proxy without a fence between",
-                         agent->name, tile_at(run, access->tile)->name, run->agents[a].name);
+                         agent->name, touch->tile->name, run->agents[a].name);
     return true;
 }
 
-static bool check_write(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+static bool check_write(Run *run, const Agent *agent, const Action *action, const Touch *touch)
 {
-    const ScheduleTile *const tile = tile_at(run, access->tile);
+    const ScheduleTile *const tile = touch->tile;
+    const Cell *const cell = touch->cell;
     const bool in_ring = tile->ring != NO_RING;
     if (in_ring) {
-        const int fill = fill_meant(run, agent, access);
+        const int fill = touch->fill;
         const RingView *const view = &agent->rings[tile->ring];
         const char *const ring = run->schedule->rings.items[tile->ring]->name;
         const bool has_it = view->acquired > fill || (view->waited > fill && !is_released(view, fill));
@@ -283,11 +301,11 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, cons
                          agent->name, tile->name, ring);
     }
     int by = find_unknown(agent, tile, cell->read, action);
-    if (by < 0 && !access->is_addition) by = find_unknown(agent, tile, cell->added, action);
+    if (by < 0 && cell->is_added && !touch->access->is_addition) by = find_unknown(agent, tile, cell->added, action);
     if (by >= 0)
         return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action, "%s writes '%s' while %s may still read it",
                      agent->name, tile->name, by == agent->number ? "its other threads" : run->agents[by].name);
-    return check_fetched(run, agent, action, access, cell);
+    return check_fetched(run, agent, action, touch);
 }
 
 static void note_write(const Agent *agent, const Action *action, const TileAccess *access, Cell *cell, int fill)
@@ -297,6 +315,7 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
     cell->fill = fill + 1;
     cell->copying += is_copying;
     if (is_copying) return;
+    cell->is_added |= access->is_addition;
     note(access->is_addition ? &cell->added[agent->number] : &cell->written[agent->number], action, agent->now);
     if (access->is_async) memset(cell->stored, 0, sizeof cell->stored);
     else cell->stored[agent->number] = agent->now;
@@ -304,22 +323,24 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
 
 // ---- an action
 
-static bool check_slot(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int fill)
+static bool check_slot(Run *run, const Agent *agent, const Action *action, const Touch *touch)
 {
-    const int at = cell_of(run, access->tile, fill);
-    const Cell *const cell = &run->cells[at];
-    if (!check_in_flight(run, agent, action, access, at)) return false;
-    if (access->reads && !check_read(run, agent, action, access, cell)) return false;
-    if (!check_fence(run, agent, action, access, cell)) return false;
-    return !access->writes || check_write(run, agent, action, access, cell);
+    const TileAccess *const access = touch->access;
+    if (!check_in_flight(run, agent, action, access, (int)(touch->cell - run->cells))) return false;
+    if (access->reads && !check_read(run, agent, action, touch)) return false;
+    if (!check_fence(run, agent, action, touch)) return false;
+    return !access->writes || check_write(run, agent, action, touch);
 }
 
 static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
-    if (!is_shared(run, access)) return check_in_flight(run, agent, action, access, -1);
-    const int fill = fill_meant(run, agent, access);
-    for (int i = 0; i < slots_of(access); i++)
-        if (!check_slot(run, agent, action, access, fill + i)) return false;
+    Touch touch = { .access = access, .tile = tile_at(run, access->tile) };
+    if (touch.tile->place != TILE_SHARED) return check_in_flight(run, agent, action, access, -1);
+    touch.fill = fill_meant(run, agent, access);
+    for (int i = 0, slots = slots_of(access); i < slots; i++) {
+        touch.cell = &run->cells[cell_of(run, access->tile, touch.fill + i)];
+        if (!check_slot(run, agent, action, &touch)) return false;
+    }
     return run->overlaps[access->tile].count == 0 || check_places(run, agent, action, access);
 }
 
@@ -333,7 +354,7 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
 {
     if (!is_shared(run, access)) return;
     const int fill = fill_meant(run, agent, access);
-    for (int i = 0; i < slots_of(access); i++) {
+    for (int i = 0, slots = slots_of(access); i < slots; i++) {
         Cell *const cell = &run->cells[cell_of(run, access->tile, fill + i)];
         if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
         if (access->reads && !access->is_async) cell->fetched[agent->number] = agent->now;

@@ -48,7 +48,7 @@ typedef struct Programs {
     VEC(Program *) roles;
     VEC(const Expr *) conditions; // of scalars that nothing assigns again; of two opposite ones the first
     int *ring_loop;               // the source loop at whose steps' end a ring advances; -1: none
-    bool has_branches;
+    bool has_branches;            // that others depend on: the rest holds in all runs
 } Programs;
 
 void make_programs(const Schedule *schedule, Programs *programs);
@@ -123,8 +123,8 @@ typedef struct CellAccess {
 
 // A slot of a shared tile.
 typedef struct Cell {
-    int fill;    // 1 + the fill that lies in it, of a ring's tile
-    int copying; // cp.async copies that nobody has waited for
+    int fill, copying; // 1 + the fill that lies in it, of a ring's tile; cp.async copies that nobody has waited for
+    bool is_added;     // somebody has added to it
     CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
     int stored[AGENTS_MAX];               // the last write by threads that TMA has not replaced
     int loaded[AGENTS_MAX];               // the last read by each thread for itself, not by a warp together
@@ -134,18 +134,18 @@ typedef struct Cell {
 
 typedef struct Run {
     const Schedule *schedule;
+    ScheduleTile *const *tiles; // the schedule's
     Programs programs;
     Agent *agents;
     int n_agents;
     RingRun *rings;
     BarrierRun barriers[NAMED_BARRIERS + 1];
     Cell *cells;
-    int *first_cell, *in_flight; // of a tile; in_flight: accesses of all agents' operations in flight
-    int n_cells;
-    TileNumbers *overlaps; // of a tile: the others that may lie where it does
-    int pattern;           // of conditions: 0 all hold, 1 none, 2 and 3 alternate
-    bool is_reversed;      // the last agents run first
-    int budget;            // actions that may still be run
+    int n_cells, *first_cell, *in_flight; // of a tile: its first cell, accesses of all agents' operations in flight
+    TileNumbers *overlaps;                // of a tile: the others that may lie where it does
+    int pattern;                          // of conditions: 0 all hold, 1 none, 2 and 3 alternate
+    bool is_reversed;                     // the last agents run first
+    int budget;                           // actions that may still be run
     ScheduleFault fault;
 } Run;
 
