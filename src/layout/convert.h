@@ -135,7 +135,12 @@ typedef struct Side {
     LinearMap map;
     int element_bytes;
     bool is_store;
+    int lane[WARP_LANES][LAYOUT_MAX_RANK]; // where warp 0's lanes have register 0
+    bool is_replica[WARP_LANES];           // of a store: another lane stores the same
+    bool is_whole;                         // every lane has elements that it loads or stores, in all registers
 } Side;
+// The reason why there is none, or NULL.
+const char *side_make(const Layout *layout, Partition partition, int element_bytes, bool is_store, Side *side);
 SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices);
 // Passes through the banks, if lanes with bit `lane` of their number take piece i ^ swap where others take i.
 int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane);
