@@ -8,9 +8,7 @@
 // everything not given out is poisoned, so that reading what was rewound is reported.
 #include "base/arena.h"
 #include "base/memory.h"
-
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/text.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_POISON 1
@@ -30,7 +28,8 @@ enum { ALIGNMENT = 16, FIRST_BLOCK_BYTES = 16 * 1024, LARGEST_BLOCK_BYTES = 1024
 
 struct ArenaBlock {
     ArenaBlock *older;
-    size_t bytes; // of data
+    size_t bytes;         // of data
+    size_t written_bytes; // given out before the arena was cut back; what follows is still 0
     _Alignas(ALIGNMENT) char data[];
 };
 
@@ -70,7 +69,7 @@ static void *alloc_in(Arena *arena, ArenaBlock **newest, size_t *used, size_t by
     char *const memory = (*newest)->data + *used;
     *used += rounded;
     ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
-    return memset(memory, 0, bytes); // it may have been used before a rewind
+    return memory < (*newest)->data + (*newest)->written_bytes ? memset(memory, 0, bytes) : memory;
 }
 
 static void free_block(Arena *arena, ArenaBlock *block)
@@ -111,6 +110,10 @@ ArenaMark arena_mark(const Arena *arena) { return (ArenaMark){ arena->block, are
 
 void arena_rewind(Arena *arena, ArenaMark mark)
 {
+    if (mark.block) {
+        const size_t used = mark.block == arena->block ? arena->used_bytes : mark.block->bytes;
+        if (used > mark.block->written_bytes) mark.block->written_bytes = used;
+    }
     free_newer(arena, &arena->block, mark.block);
     arena->used_bytes = mark.used_bytes;
     if (mark.block) ASAN_POISON_MEMORY_REGION(mark.block->data + mark.used_bytes, mark.block->bytes - mark.used_bytes);
@@ -125,13 +128,10 @@ char *arena_copy_text(Arena *arena, const char *text, size_t n)
 
 char *arena_vprintf(Arena *arena, const char *format, va_list args)
 {
-    va_list again;
-    va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
-    char *const text = arena_alloc(arena, length < 0 ? 1 : (size_t)length + 1);
-    if (length > 0) vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
-    return text;
+    char room[256]; // most fit
+    Text text = { .arena = arena, .data = room, .capacity = sizeof room };
+    text_vprint(&text, format, args);
+    return text.data == room ? arena_copy_text(arena, room, text.length) : text.data;
 }
 
 char *arena_printf(Arena *arena, const char *format, ...)

@@ -2,6 +2,8 @@
 // text.c - a growing text in an arena.
 #include "base/text.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 // Makes room for `more` bytes and the terminator.
@@ -25,13 +27,22 @@ void text_add(Text *text, const char *bytes, size_t n)
     text->data[text->length] = 0;
 }
 
-// Most of what is printed is plain text or one string, and most of the rest fits.
-void text_vprint(Text *text, const char *format, va_list args)
+static void add_number(Text *text, uint64_t magnitude, bool is_negative)
 {
-    if (!strchr(format, '%')) {
-        text_add(text, format, strlen(format));
-        return;
-    }
+    char digits[24], *const end = digits + sizeof digits, *first = end;
+    do *--first = (char)('0' + magnitude % 10);
+    while ((magnitude /= 10) > 0);
+    if (is_negative) *--first = '-';
+    text_add(text, first, (size_t)(end - first));
+}
+
+static void add_signed(Text *text, int64_t value)
+{
+    add_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
+}
+
+static void print_by_library(Text *text, const char *format, va_list args)
+{
     va_list again;
     va_copy(again, args);
     reserve(text, 64);
@@ -44,6 +55,31 @@ void text_vprint(Text *text, const char *format, va_list args)
     text->length += length > 0 ? (size_t)length : 0;
     text->data[text->length] = 0;
     va_end(again);
+}
+
+// Most of what is printed is plain text, strings and whole numbers; from the first other conversion on the library prints.
+void text_vprint(Text *text, const char *format, va_list args)
+{
+    for (;;) {
+        const char *const begin = format;
+        while (*format && *format != '%') format++;
+        text_add(text, begin, (size_t)(format - begin));
+        if (!*format) return;
+        if (format[1] == 's') {
+            const char *const string = va_arg(args, const char *);
+            text_add(text, string ? string : "(null)", string ? strlen(string) : 6);
+            format += 2;
+        } else if (format[1] == 'd') {
+            add_signed(text, va_arg(args, int));
+            format += 2;
+        } else if (strncmp(format + 1, "lld", 3) == 0) {
+            add_signed(text, va_arg(args, long long));
+            format += 4;
+        } else {
+            print_by_library(text, format, args);
+            return;
+        }
+    }
 }
 
 void text_print(Text *text, const char *format, ...)

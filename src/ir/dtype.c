@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { LONGEST_NAME = 4 };
+
 // Elements narrower than 32 bits are widened before they are computed with: floats to f32, integers to i32.
 // What C has no type for is stored as the unsigned integer of its size.
 // clang-format off
@@ -45,7 +47,7 @@ static bool is_called(DType type, const char *name, size_t length)
 
 DType dtype_find(const char *name, int length)
 {
-    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT && length > 0; t++)
+    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT && length > 0 && length <= LONGEST_NAME; t++)
         if (is_called((DType)t, name, (size_t)length)) return (DType)t;
     return DTYPE_NONE;
 }

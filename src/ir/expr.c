@@ -97,6 +97,7 @@ int expr_children(Expr *x, Expr ***slots, int max)
 bool expr_any(const Expr *x, ExprVisit *visit, void *context)
 {
     if (visit(x, context)) return true;
+    if (x->kind == E_INT || x->kind == E_FLOAT || x->kind == E_VAR) return false; // most are leaves
     Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children((Expr *)x, slots, EXPR_SLOTS_MAX);
     for (int i = 0; i < n; i++)

@@ -216,6 +216,7 @@ static void visit_use(const Walk *walk, TileUse use)
 static bool visit_loads(const Expr *x, void *context)
 {
     const Walk *const walk = context;
+    if (x->kind != E_LOAD && x->kind != E_ATOMIC) return false;
     if (x->kind == E_LOAD) visit_use(walk, (TileUse){ .buffer = x->load.buffer, .subs = x->load.subs, .reads = true });
     if (x->kind == E_ATOMIC)
         visit_use(

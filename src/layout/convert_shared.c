@@ -2,7 +2,7 @@
 // convert_shared.c - conversions through shared memory: the layout of the staging tile, and the instructions of each
 // side.
 //
-// Registers are names, so a side can move vectors wherever the lowest digits of the last dimension are in registers,
+// Registers are names, so a side can move vectors wherever the lowest modes of the last dimension are in registers,
 // in whatever order. Where lanes hold 8 x 8 matrices as tensor cores do, stmatrix and ldmatrix move rows of 16 bytes
 // instead of pairs.
 #include "layout/convert.h"
@@ -11,7 +11,7 @@ enum { WAVEFRONT_CYCLES = 4, INSTRUCTION_CYCLES = 2, VECTOR_BYTES = 16, MATRIX_R
 
 // ---- pieces
 
-// (element, number) -> register: the registers' digits that `is_element` are those of the element.
+// (element, number) -> register: the registers' modes that `is_element` are those of the element.
 static LinearMap name_pieces(const LinearMap *map, const bool *is_element, int last)
 {
     LinearMap pieces = map_new(2, 1);
@@ -62,9 +62,7 @@ static bool find_matrices(const Side *side, bool transposed, LinearMap *pieces)
     const Layout *const layout = side->layout;
     const int last = layout->rank - 1;
     LinearMap map = side->map;
-    if (side->element_bytes != 2) return false;
-    for (int d = 0; d < layout->rank; d++) // all lanes take part, with whole rows
-        if (layout_coverage(layout, d) != layout->extent[d]) return false;
+    if (side->element_bytes != 2 || !side->is_whole) return false;
     const char *why = layout_divide(&map, MAP_IN, IN_REGISTER, 2);
     for (int cut = 2; cut < WARP_LANES && !why; cut *= 2) why = layout_divide(&map, MAP_IN, IN_LANE, cut);
     if (why) return false;
@@ -90,20 +88,34 @@ typedef struct Lane {
     bool takes_part;
 } Lane;
 
-// Where warp 0's lane has a register's element.
-static Lane element_of(const Side *side, int lane, int reg)
+const char *side_make(const Layout *layout, Partition partition, int element_bytes, bool is_store, Side *side)
 {
-    int at[LAYOUT_MAX_RANK], row = 0;
-    bool inside = true;
-    map_at(&side->map, (int[]){ reg, lane, 0, 0 }, at);
-    for (int d = 0; d < side->layout->rank; d++) inside &= at[d] < side->layout->extent[d];
-    for (int d = 0; d < side->layout->rank - 1; d++) row = row * side->layout->extent[d] + at[d];
-    for (int i = 0; i < side->map.n && side->is_store; i++) { // of replicas the first stores
+    *side = (Side){ .layout = layout, .element_bytes = element_bytes, .is_store = is_store };
+    const char *const why = layout_map(layout, partition, &side->map);
+    if (why) return why;
+    for (int lane = 0; lane < WARP_LANES; lane++) map_at(&side->map, (int[IN_COUNT]){ 0, lane }, side->lane[lane]);
+    for (int i = 0; i < side->map.n && is_store; i++) { // of replicas the first stores
         const MapMode *const mode = &side->map.mode[i];
-        if (mode->in == IN_LANE && mode->out == REPLICATED && lane / mode->in_stride % mode->extent != 0)
-            inside = false;
+        for (int lane = 0; lane < WARP_LANES && mode->in == IN_LANE && mode->out == REPLICATED; lane++)
+            side->is_replica[lane] |= lane / mode->in_stride % mode->extent != 0;
     }
-    return (Lane){ row, at[side->layout->rank - 1], inside };
+    side->is_whole = true;
+    for (int d = 0; d < layout->rank; d++) side->is_whole &= layout_coverage(layout, d) == layout->extent[d];
+    for (int lane = 0; lane < WARP_LANES; lane++) side->is_whole &= !side->is_replica[lane];
+    return NULL;
+}
+
+// Where warp 0's lane has the element of a register that lane 0 has at `first`: what lane and register add is apart.
+static Lane element_of(const Side *side, int lane, const int *first)
+{
+    const int last = side->layout->rank - 1, *const extent = side->layout->extent, *const more = side->lane[lane];
+    int row = 0;
+    bool inside = !side->is_replica[lane] && first[last] + more[last] < extent[last];
+    for (int d = 0; d < last; d++) {
+        inside &= first[d] + more[d] < extent[d];
+        row = row * extent[d] + first[d] + more[d];
+    }
+    return (Lane){ row, first[last] + more[last], inside };
 }
 
 static int count_wavefronts(const SharedLayout *shared, const Lane *lanes, int n)
@@ -117,11 +129,12 @@ static int count_wavefronts(const SharedLayout *shared, const Lane *lanes, int n
     return active ? shared_conflicts(shared, rows, columns, active) : 0;
 }
 
-static int first_register(const LinearMap *pieces, int element, int number)
+// Where lane 0 has an element of a piece.
+static void find_piece(const Side *side, const LinearMap *pieces, int element, int number, int *at)
 {
     int reg;
     map_at(pieces, (int[]){ element, number }, &reg);
-    return reg;
+    map_at(&side->map, (int[IN_COUNT]){ reg }, at);
 }
 
 static int count_pieces(const LinearMap *pieces)
@@ -132,37 +145,40 @@ static int count_pieces(const LinearMap *pieces)
     return numbers;
 }
 
-int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane)
+// Lanes of a wavefront.
+static int lanes_together(const Side *side, const SharedSide *result)
 {
     const int bytes = result->piece * side->element_bytes;
-    const int together = bytes <= 4 ? WARP_LANES : 128 / bytes; // lanes of a wavefront
+    return bytes <= 4 ? WARP_LANES : 128 / bytes;
+}
+
+int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane)
+{
+    const int together = lanes_together(side, result);
     int wavefronts = 0;
     for (int number = 0; number < result->instructions; number++) {
         Lane lanes[WARP_LANES];
-        for (int i = 0; i < WARP_LANES; i++)
-            lanes[i] = element_of(side, i, first_register(&result->pieces, 0, i >> lane & 1 ? number ^ swap : number));
+        int at[2][LAYOUT_MAX_RANK];
+        for (int swaps = 0; swaps < 2; swaps++)
+            find_piece(side, &result->pieces, 0, swaps ? number ^ swap : number, at[swaps]);
+        for (int i = 0; i < WARP_LANES; i++) lanes[i] = element_of(side, i, at[i >> lane & 1]);
         for (int i = 0; i < WARP_LANES; i += together) wavefronts += count_wavefronts(shared, lanes + i, together);
     }
     return wavefronts;
-}
-
-static void count_vectors(const Side *side, const SharedLayout *shared, SharedSide *result)
-{
-    result->instructions = count_pieces(&result->pieces);
-    result->wavefronts = swapped_wavefronts(side, shared, result, 0, 0);
 }
 
 // Four matrices by an instruction, each of eight rows of 16 bytes.
 static void count_matrices(const Side *side, const SharedLayout *shared, SharedSide *result)
 {
     const int matrices = count_pieces(&result->pieces);
+    const bool across = result->access == BY_TRANSPOSED_MATRICES;
     result->instructions = (matrices + 3) / 4;
     for (int number = 0; number < matrices; number++) {
         Lane rows[MATRIX_ROWS];
+        int at[2][LAYOUT_MAX_RANK];
+        for (int element = 0; element < 2; element++) find_piece(side, &result->pieces, element, number, at[element]);
         for (int row = 0; row < MATRIX_ROWS; row++)
-            rows[row] = result->access == BY_MATRICES
-                            ? element_of(side, 4 * row, first_register(&result->pieces, 0, number))
-                            : element_of(side, row / 2, first_register(&result->pieces, row % 2, number));
+            rows[row] = across ? element_of(side, row / 2, at[row % 2]) : element_of(side, 4 * row, at[0]);
         result->wavefronts += count_wavefronts(shared, rows, MATRIX_ROWS);
     }
 }
@@ -174,7 +190,13 @@ static int cost_of(const SharedSide *side)
     return WAVEFRONT_CYCLES * side->wavefronts + INSTRUCTION_CYCLES * side->instructions;
 }
 
-// Matrices, then the widest vectors, then narrower ones, unless they are cheaper.
+static bool is_cheaper(const SharedSide *side, const SharedSide *best)
+{
+    return !best->instructions || cost_of(side) < cost_of(best);
+}
+
+// Matrices, then the widest vectors, then narrower ones, unless they are cheaper. Conflicts are counted of those that would
+// be cheaper without any.
 SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices)
 {
     SharedSide best = { .instructions = 0 };
@@ -182,13 +204,16 @@ SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matr
         SharedSide here = { .access = transposed ? BY_TRANSPOSED_MATRICES : BY_MATRICES, .piece = 2 };
         if (shared->pitch_bytes % VECTOR_BYTES != 0 || !find_matrices(side, transposed, &here.pieces)) continue;
         count_matrices(side, shared, &here);
-        if (!best.instructions || cost_of(&here) < cost_of(&best)) best = here;
+        if (is_cheaper(&here, &best)) best = here;
     }
     for (int piece = VECTOR_BYTES / side->element_bytes; piece >= 1; piece /= 2) {
         SharedSide here = { .access = BY_VECTORS, .piece = piece };
         if (!find_vectors(side, piece, &here.pieces)) continue;
-        count_vectors(side, shared, &here);
-        if (!best.instructions || cost_of(&here) < cost_of(&best)) best = here;
+        here.instructions = count_pieces(&here.pieces);
+        if (side->is_whole) here.wavefronts = here.instructions * WARP_LANES / lanes_together(side, &here);
+        if (!is_cheaper(&here, &best)) continue;
+        here.wavefronts = swapped_wavefronts(side, shared, &here, 0, 0);
+        if (is_cheaper(&here, &best)) best = here;
     }
     return best;
 }
@@ -198,10 +223,9 @@ void plan_shared(const Layout *from, const Layout *to, const ConversionTarget *t
     const int bytes = target->element_bits / 8, columns = from->extent[from->rank - 1];
     int rows = 1;
     for (int d = 0; d < from->rank - 1; d++) rows *= from->extent[d];
-    Side store = { .layout = from, .element_bytes = bytes, .is_store = true },
-         load = { .layout = to, .element_bytes = bytes };
-    (void)layout_map(from, target->partition, &store.map); // both have been made before
-    (void)layout_map(to, target->partition, &load.map);
+    Side store, load;
+    (void)side_make(from, target->partition, bytes, true, &store); // both maps have been made before
+    (void)side_make(to, target->partition, bytes, false, &load);
     SharedLayout candidates[3] = { shared_plain(rows, columns, bytes),
                                    shared_padded(rows, columns, VECTOR_BYTES / bytes, bytes) };
     const int n = shared_panels(rows, columns, bytes, 0, &candidates[2]) ? 3 : 2;

@@ -2,6 +2,8 @@
 // shared.c - tiles in shared memory: panels, swizzles, bank conflicts.
 #include "layout/layout.h"
 
+enum { BANKS = 32 };
+
 SharedLayout shared_plain(int rows, int columns, int element_bytes)
 {
     const int pitch = columns * element_bytes;
@@ -60,13 +62,17 @@ int shared_offset(const SharedLayout *layout, int row, int column)
 
 int shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes)
 {
-    int words[WARP_LANES], distinct[32] = { 0 }, worst = 0;
+    int words[WARP_LANES], before[WARP_LANES], newest[BANKS], distinct[BANKS] = { 0 }, worst = 0;
+    for (int bank = 0; bank < BANKS; bank++) newest[bank] = -1; // the last lane with a new word of the bank
     for (int lane = 0; lane < lanes; lane++) {
-        words[lane] = shared_offset(layout, rows[lane], columns[lane]) / 4;
-        bool seen = false;
-        for (int j = 0; j < lane && !seen; j++) seen = words[j] == words[lane];
-        const int here = seen ? 0 : ++distinct[words[lane] % 32];
-        if (here > worst) worst = here;
+        const int word = shared_offset(layout, rows[lane], columns[lane]) / 4, bank = word % BANKS;
+        int same = newest[bank];
+        while (same >= 0 && words[same] != word) same = before[same];
+        if (same >= 0) continue;
+        words[lane] = word;
+        before[lane] = newest[bank];
+        newest[bank] = lane;
+        if (++distinct[bank] > worst) worst = distinct[bank];
     }
     return worst;
 }

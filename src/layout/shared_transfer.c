@@ -35,8 +35,8 @@ static void add_mode(Layout *lanes, LayoutInput input, int extent, int dim, int 
     else layout_add(lanes, input, extent, dim, stride);
 }
 
-// A digit of a thread's number as rows, panels and columns within them.
-static bool split_digit(const Splitting *splitting, LayoutInput input, int extent, int dim, int stride)
+// A mode of a thread's number as rows, panels and columns within them.
+static bool split_mode(const Splitting *splitting, LayoutInput input, int extent, int dim, int stride)
 {
     const int width = splitting->shared->panel_columns;
     Layout *const lanes = splitting->lanes;
@@ -84,7 +84,7 @@ static bool split_matrix_lanes(const Splitting *splitting, const Side *side, con
         if (bit >= MATRIX_BITS) at[IN_REGISTER] = transfer_register(plan, 0, 1 << (bit - MATRIX_BITS));
         else if (across && bit == 0) at[IN_REGISTER] = transfer_register(plan, 1, 0);
         else at[IN_LANE] = across ? 1 << (bit - 1) : MATRICES << bit;
-        if (!find_step(&side->map, zero, at, &dim, &stride) || !split_digit(splitting, IN_LANE, 2, dim, stride))
+        if (!find_step(&side->map, zero, at, &dim, &stride) || !split_mode(splitting, IN_LANE, 2, dim, stride))
             return false;
     }
     return true;
@@ -105,7 +105,7 @@ static bool split_lanes(const Side *side, SharedTransfer *plan)
     for (int i = 0; i < side->layout->n; i++) {
         const LayoutMode *const mode = &side->layout->mode[i];
         if (mode->input == IN_REGISTER || (by_matrices && mode->input == IN_LANE)) continue;
-        if (!split_digit(&splitting, mode->input, mode->extent, mode->dim, mode->stride)) return false;
+        if (!split_mode(&splitting, mode->input, mode->extent, mode->dim, mode->stride)) return false;
     }
     return true;
 }
@@ -185,19 +185,28 @@ static bool matrices_are_alike(const Side *side, const SharedTransfer *plan)
 
 // ---- boxes
 
+// Whether this register, lane and warp are as far from the corner in the fragment as in the box.
+static bool is_in_box(const Layout *fragment, const Layout *box, int first, const int *corner, const int *number)
+{
+    int at[LAYOUT_MAX_RANK], in_box[LAYOUT_MAX_RANK];
+    layout_at(fragment, first + number[IN_REGISTER], number[IN_LANE], number[IN_WARP], 0, at);
+    layout_at(box, number[IN_REGISTER], number[IN_LANE], number[IN_WARP], 0, in_box);
+    for (int d = 0; d < box->rank; d++)
+        if (at[d] - corner[d] != in_box[d]) return false;
+    return true;
+}
+
+// A layout is a sum over its inputs, so that each is compared by itself.
 bool layout_find_box(const Layout *fragment, const Layout *box, int first, int *corner)
 {
-    const int registers = layout_registers(box), warps = layout_extent_of(box, IN_WARP);
+    const int end[] = {
+        [IN_REGISTER] = layout_registers(box), [IN_LANE] = WARP_LANES, [IN_WARP] = layout_extent_of(box, IN_WARP)
+    };
     layout_at(fragment, first, 0, 0, 0, corner);
-    if (fragment->rank != box->rank || first + registers > layout_registers(fragment)) return false;
-    for (int i = 0; i < registers * WARP_LANES * warps; i++) {
-        const int reg = i % registers, lane = i / registers % WARP_LANES, warp = i / registers / WARP_LANES;
-        int at[LAYOUT_MAX_RANK], in_box[LAYOUT_MAX_RANK];
-        layout_at(fragment, first + reg, lane, warp, 0, at);
-        layout_at(box, reg, lane, warp, 0, in_box);
-        for (int d = 0; d < box->rank; d++)
-            if (at[d] - corner[d] != in_box[d]) return false;
-    }
+    if (fragment->rank != box->rank || first + end[IN_REGISTER] > layout_registers(fragment)) return false;
+    for (int input = 0; input < COUNT(end); input++)
+        for (int number[IN_COUNT] = { 0 }; number[input] < end[input]; number[input]++)
+            if (!is_in_box(fragment, box, first, corner, number)) return false;
     return true;
 }
 
@@ -260,15 +269,15 @@ bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *sha
                    SharedTransfer *plan)
 {
     Layout wide;
-    Side side = { .layout = fragment, .element_bytes = options->element_bytes, .is_store = options->is_store };
+    Side side;
     *plan = (SharedTransfer){ .shared = *shared };
-    if (layout_map(fragment, options->partition, &side.map)) return false;
+    if (side_make(fragment, options->partition, options->element_bytes, options->is_store, &side)) return false;
     if (!plan_pieces(arena, &side, options, plan)) return false;
     if (plan->side.access != BY_VECTORS || plan->side.piece * options->element_bytes >= options->least_bytes)
         return true;
     *plan = (SharedTransfer){ .shared = *shared };
-    side.layout = &wide;
     return options->is_store && plan_exchange(fragment, options, &wide, &plan->exchange) &&
-           !layout_map(&wide, options->partition, &side.map) && plan_pieces(arena, &side, options, plan) &&
+           !side_make(&wide, options->partition, options->element_bytes, true, &side) &&
+           plan_pieces(arena, &side, options, plan) &&
            plan->side.piece * options->element_bytes >= options->least_bytes;
 }

@@ -261,7 +261,7 @@ static const char *const libraries[] = {
 const ForeignWord *find_foreign(const char *word)
 {
     for (int i = 0; i < n_foreign_words; i++)
-        if (strcmp(foreign_words[i].word, word) == 0) return &foreign_words[i];
+        if (foreign_words[i].word[0] == word[0] && strcmp(foreign_words[i].word, word) == 0) return &foreign_words[i];
     return NULL;
 }
 

@@ -12,7 +12,6 @@
 
 enum { NUMBER_CHARS_MAX = 400 };
 
-// Longer spellings of one first character stand before shorter ones. The words are in the order of their kinds.
 // clang-format off
 static const char *const spellings[] = {
     [TOK_LPAREN] = "(",   [TOK_RPAREN] = ")",   [TOK_LBRACKET] = "[", [TOK_RBRACKET] = "]",
@@ -37,6 +36,27 @@ static const char *const spellings[] = {
 };
 // clang-format on
 static_assert(COUNT(spellings) == TOK_COUNT, "a spelling per token");
+
+// The kinds that begin with a character, of punctuation the longest first.
+// clang-format off
+static const uint8_t beginning_with[128][4] = {
+    ['('] = { TOK_LPAREN },   [')'] = { TOK_RPAREN },    ['['] = { TOK_LBRACKET }, [']'] = { TOK_RBRACKET },
+    ['{'] = { TOK_LBRACE },   ['}'] = { TOK_RBRACE },    [','] = { TOK_COMMA },    [';'] = { TOK_SEMICOLON },
+    [':'] = { TOK_COLON },    ['?'] = { TOK_QUESTION },  ['@'] = { TOK_AT },       ['~'] = { TOK_TILDE },
+    ['.'] = { TOK_DOTDOT, TOK_DOT },          ['+'] = { TOK_PLUSPLUS, TOK_PLUS_ASSIGN, TOK_SLICE, TOK_PLUS },
+    ['*'] = { TOK_STAR_ASSIGN, TOK_STAR },    ['-'] = { TOK_MINUSMINUS, TOK_MINUS_ASSIGN, TOK_ARROW, TOK_MINUS },
+    ['/'] = { TOK_SLASH_ASSIGN, TOK_SLASH },  ['&'] = { TOK_AMPAMP, TOK_AMP_ASSIGN, TOK_AMP },
+    ['%'] = { TOK_PERCENT_ASSIGN, TOK_PERCENT }, ['|'] = { TOK_PIPEPIPE, TOK_PIPE_ASSIGN, TOK_PIPE },
+    ['^'] = { TOK_CARET_ASSIGN, TOK_CARET },  ['<'] = { TOK_SHL_ASSIGN, TOK_SHL, TOK_LE, TOK_LT },
+    ['!'] = { TOK_NE, TOK_BANG },             ['>'] = { TOK_SHR_ASSIGN, TOK_SHR, TOK_GE, TOK_GT },
+    ['='] = { TOK_EQ, TOK_ASSIGN },
+
+    ['a'] = { TOK_ATOMIC },   ['b'] = { TOK_BREAK },     ['c'] = { TOK_CONST, TOK_CONTINUE },   ['e'] = { TOK_ELSE },
+    ['f'] = { TOK_FALSE, TOK_FOR, TOK_FORALL, TOK_FRAGMENT }, ['i'] = { TOK_IF },     ['l'] = { TOK_LOCAL },
+    ['n'] = { TOK_NONE },     ['p'] = { TOK_PIPELINE },  ['r'] = { TOK_RETURN },      ['s'] = { TOK_SHARED, TOK_STATIC },
+    ['t'] = { TOK_TRUE },     ['u'] = { TOK_UNROLL },    ['v'] = { TOK_VOID },        ['w'] = { TOK_WHILE },
+};
+// clang-format on
 
 const char *token_spelling(TokenKind kind) { return spellings[kind]; }
 
@@ -101,8 +121,8 @@ static int skip_character(const Lexer *lexer, int offset, const char *where)
 static void skip_line_comment(Lexer *lexer)
 {
     lexer->at += 2;
-    while (lexer->at < lexer->source->length && byte_at(lexer, lexer->at) != '\n')
-        lexer->at = skip_character(lexer, lexer->at, "comment");
+    for (int c; (c = byte_at(lexer, lexer->at)) >= 0 && c != '\n';)
+        lexer->at = c > 0 && c < 0x80 ? lexer->at + 1 : skip_character(lexer, lexer->at, "comment");
 }
 
 static void skip_block_comment(Lexer *lexer, bool *line_start)
@@ -126,13 +146,13 @@ static bool skip_blanks(Lexer *lexer)
 {
     bool line_start = lexer->at == lexer->first;
     for (;;) {
-        const int c = byte_at(lexer, lexer->at), next = byte_at(lexer, lexer->at + 1);
+        const int c = byte_at(lexer, lexer->at);
         if (is_space(c)) {
             if (c == '\n') line_start = true;
             lexer->at++;
-        } else if (c == '/' && next == '/') {
+        } else if (c == '/' && byte_at(lexer, lexer->at + 1) == '/') {
             skip_line_comment(lexer);
-        } else if (c == '/' && next == '*') {
+        } else if (c == '/' && byte_at(lexer, lexer->at + 1) == '*') {
             skip_block_comment(lexer, &line_start);
         } else {
             return line_start;
@@ -299,16 +319,11 @@ static Token lex_string(Lexer *lexer, Token token)
 
 // ---- words and punctuation
 
-// The first characters tell most words and spellings apart.
-static bool begins_like(const Lexer *lexer, int begin, const char *spelling)
-{
-    return lexer->source->text[begin] == spelling[0];
-}
-
 static bool is_spelled(const Lexer *lexer, int begin, int end, const char *spelling)
 {
-    return begins_like(lexer, begin, spelling) && (int)strlen(spelling) == end - begin &&
-           memcmp(lexer->source->text + begin, spelling, strlen(spelling)) == 0;
+    int at = begin;
+    while (at < end && *spelling == lexer->source->text[at]) at++, spelling++;
+    return at == end && !*spelling;
 }
 
 static Token lex_word(Lexer *lexer, Token token)
@@ -324,9 +339,10 @@ static Token lex_word(Lexer *lexer, Token token)
                 token.end = ++lexer->at;
                 return token;
             }
-    for (TokenKind kind = TOK_ATOMIC; kind < TOK_COUNT; kind++)
-        if (is_spelled(lexer, token.begin, token.end, spellings[kind])) {
-            token.kind = kind;
+    const uint8_t *const kinds = beginning_with[(int)*word];
+    for (int i = 0; i < COUNT(*beginning_with) && kinds[i]; i++)
+        if (is_spelled(lexer, token.begin, token.end, spellings[kinds[i]])) {
+            token.kind = kinds[i];
             return token;
         }
     const DType type = dtype_find(word, length);
@@ -342,24 +358,23 @@ static Token lex_word(Lexer *lexer, Token token)
 
 static Token lex_punctuation(Lexer *lexer, Token token)
 {
-    int longest = 0;
-    for (TokenKind kind = TOK_LPAREN; kind <= TOK_MINUSMINUS; kind++) {
-        if (!begins_like(lexer, token.begin, spellings[kind])) continue;
-        const int length = (int)strlen(spellings[kind]);
-        if (length > longest && token.begin + length <= lexer->source->length &&
-            is_spelled(lexer, token.begin, token.begin + length, spellings[kind])) {
-            token.kind = kind;
-            longest = length;
-        }
+    const uint8_t *kind = beginning_with[byte_at(lexer, token.begin)];
+    for (;; kind++) { // every character that is here is a token by itself
+        const char *const spelling = spellings[*kind];
+        const int length = !spelling[1] ? 1 : !spelling[2] ? 2 : 3;
+        if (token.begin + length > lexer->source->length ||
+            !is_spelled(lexer, token.begin, token.begin + length, spelling))
+            continue;
+        token.kind = *kind;
+        lexer->at = token.end = token.begin + length;
+        return token;
     }
-    lexer->at = token.end = token.begin + longest;
-    return token;
 }
 
 static bool begins_token(const Lexer *lexer, int offset)
 {
     const int c = byte_at(lexer, offset);
-    return c < 0 || is_space(c) || is_word(c) || c == '"' || (c > 0 && strchr("()[]{},;:?.+-*/%@&|^~!<>=", c));
+    return c < 0 || is_space(c) || is_word(c) || c == '"' || (c < 0x80 && beginning_with[c][0]);
 }
 
 // Bytes that begin no token: a run of them is one mistake.

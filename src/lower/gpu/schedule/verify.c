@@ -52,7 +52,7 @@ static void find_uses(const Run *run, Agent *agent)
     }
 }
 
-static Agent make_agent(Run *run, int role, int group, int groups)
+static Agent make_agent(Run *run, int role, int group, int groups, int agents)
 {
     Arena *const arena = run->schedule->arena;
     const ScheduleRole *const of = run->schedule->roles.items[role];
@@ -62,6 +62,7 @@ static Agent make_agent(Run *run, int role, int group, int groups)
         .program = run->programs.roles.items[role],
         .name = groups > 1 ? arena_printf(arena, "%s (group %d)", of->name, group) : of->name,
         .number = run->n_agents,
+        .agents = agents,
         .group = groups == 1 && of->group > 0 ? of->group : group,
         .groups = groups,
         .threads = threads,
@@ -92,7 +93,7 @@ static bool make_agents(Run *run)
     run->agents = NEW_ARRAY(run->schedule->arena, Agent, n);
     for (int i = 0; i < run->schedule->roles.count; i++) {
         const int groups = groups_of(run->schedule->roles.items[i]);
-        for (int g = 0; g < groups; g++, run->n_agents++) run->agents[run->n_agents] = make_agent(run, i, g, groups);
+        for (int g = 0; g < groups; g++, run->n_agents++) run->agents[run->n_agents] = make_agent(run, i, g, groups, n);
     }
     return true;
 }
@@ -103,6 +104,7 @@ static void make_cells(Run *run)
 {
     Arena *const arena = run->schedule->arena;
     run->first_cell = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
+    run->in_flight = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
     for (int i = 0; i < run->schedule->tiles.count; i++) {
         const ScheduleTile *const tile = run->schedule->tiles.items[i];
         run->first_cell[i] = run->n_cells;
@@ -113,6 +115,9 @@ static void make_cells(Run *run)
     for (int i = 0; i < run->schedule->rings.count; i++) {
         run->rings[i].full = NEW_ARRAY(arena, Phase, run->schedule->rings.items[i]->slots);
         run->rings[i].empty = NEW_ARRAY(arena, Phase, run->schedule->rings.items[i]->slots);
+        for (int t = 0; t < run->schedule->tiles.count; t++)
+            if (run->schedule->tiles.items[t]->place == TILE_SHARED && run->schedule->tiles.items[t]->ring == i)
+                VEC_PUSH(arena, &run->rings[i].tiles, t);
     }
 }
 
@@ -135,10 +140,22 @@ static void reset_agent(const Run *run, Agent *agent)
     }
 }
 
+static void reset_cell(Cell *cell, int agents)
+{
+    cell->fill = cell->copying = 0;
+    cell->is_added = false;
+    for (int a = 0; a < agents; a++) {
+        cell->written[a] = cell->read[a] = cell->added[a] = (CellAccess){ 0 };
+        cell->stored[a] = cell->loaded[a] = cell->fetched[a] = 0;
+        cell->lost[a] = NULL;
+    }
+}
+
 static void reset(Run *run)
 {
     for (int a = 0; a < run->n_agents; a++) reset_agent(run, &run->agents[a]);
-    memset(run->cells, 0, sizeof *run->cells * (size_t)run->n_cells);
+    for (int i = 0; i < run->n_cells; i++) reset_cell(&run->cells[i], run->n_agents);
+    memset(run->in_flight, 0, sizeof *run->in_flight * (size_t)run->schedule->tiles.count);
     memset(run->barriers, 0, sizeof run->barriers);
     for (int i = 0; i < run->schedule->rings.count; i++) {
         const size_t bytes = sizeof(Phase) * (size_t)run->schedule->rings.items[i]->slots;
@@ -172,13 +189,13 @@ static int chosen_trips(const Run *run, const Assignment *assignment, int number
 static void run_once(Run *run, const Assignment *assignment, const int *trips)
 {
     reset(run);
-    run->pattern = assignment->pattern;
+    run->pattern = run->programs.has_branches ? assignment->pattern : 0;
     run->is_reversed = assignment->is_reversed;
     for (int i = 0; i < run->programs.loops.count; i++) run->programs.loops.items[i].trips = trips[i];
     run_roles(run);
 }
 
-// Without conditions, trip counts alone tell runs apart: what is found does not depend on the order of the agents.
+// Without conditions that matter, trip counts alone tell runs apart: what is found does not depend on the agents' order.
 static bool is_repeated(const Run *run, const int *trips, int number)
 {
     const size_t n = (size_t)run->programs.loops.count;
@@ -200,7 +217,7 @@ static void run_all(Run *run)
 ScheduleFault schedule_verify(const Schedule *schedule)
 {
     const ArenaMark before = arena_mark(schedule->arena);
-    Run run = { .schedule = schedule, .budget = ACTIONS_MAX };
+    Run run = { .schedule = schedule, .tiles = schedule->tiles.items, .budget = ACTIONS_MAX };
     if (!check_tables(&run)) return run.fault;
     make_programs(schedule, &run.programs);
     if (!make_agents(&run)) return run.fault;

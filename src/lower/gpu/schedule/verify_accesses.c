@@ -6,7 +6,7 @@
 // after:            its accesses are noted, or are in flight until a wait
 #include "lower/gpu/schedule/verify_run.h"
 
-static const ScheduleTile *tile_at(const Run *run, int tile) { return run->schedule->tiles.items[tile]; }
+static const ScheduleTile *tile_at(const Run *run, int tile) { return run->tiles[tile]; }
 
 // ---- which slot
 
@@ -28,8 +28,8 @@ static int fill_meant(const Run *run, const Agent *agent, const TileAccess *acce
 
 int cell_of(const Run *run, int tile, int fill)
 {
-    const int slots = tile_at(run, tile)->slots > 1 ? tile_at(run, tile)->slots : 1;
-    return run->first_cell[tile] + (fill % slots + slots) % slots;
+    const int slots = tile_at(run, tile)->slots, slot = slots > 1 ? fill % slots : 0;
+    return run->first_cell[tile] + (slot < 0 ? slot + slots : slot);
 }
 
 static int slots_of(const TileAccess *access) { return access->slots > 1 ? access->slots : 1; }
@@ -57,16 +57,23 @@ static void note(CellAccess *access, const Action *action, int now)
 static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
                          const Action *action)
 {
-    if (access->last == 0) return true; // there was none
     const Action *const by = access->action;
     const bool is_same = by == action || (by && by->op && by->op == action->op);
     const bool is_shared_work = other != agent->number && is_same && action->kind != ACTION_COPY;
     return knows(agent, tile, other, is_shared_work ? access->before : access->last);
 }
 
+// The first whose access the agent does not know of; -1: none.
+static int find_unknown(const Agent *agent, const ScheduleTile *tile, const CellAccess *accesses, const Action *action)
+{
+    for (int a = 0; a < agent->agents; a++)
+        if (accesses[a].last != 0 && !knows_access(agent, tile, a, &accesses[a], action)) return a;
+    return -1;
+}
+
 void fence_async(Agent *agent)
 {
-    clock_join(&agent->fenced, &agent->seen);
+    clock_join(&agent->fenced, &agent->seen, agent->agents);
     agent->fenced.at[agent->number] = agent->now;
 }
 
@@ -94,21 +101,29 @@ static const InFlight *find_in_flight(const InFlightList *flights, const Action 
     return NULL;
 }
 
-static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+static bool check_flights(Run *run, const Agent *agent, const Agent *other, const Action *action,
+                          const TileAccess *access, int cell)
 {
     const char *const name = tile_at(run, access->tile)->name;
+    if (other->mmas.count && find_in_flight(&other->mmas, action, access, cell))
+        return found(run, FAULT_IN_FLIGHT, action, "%s %s '%s' while an MMA of %s that %s it is in flight", agent->name,
+                     access->writes ? "writes" : "reads", name, other->name,
+                     cell < 0 && !access->writes ? "writes" : "uses");
+    if (other->stores.count && find_in_flight(&other->stores, action, access, cell))
+        return found(run, FAULT_PROXY, action, "%s writes '%s' while a bulk store of %s reads it", agent->name, name,
+                     other->name);
+    return true;
+}
+
+static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+{
+    if (run->in_flight[access->tile] == 0) return true;
+    if (cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA)
+        return check_flights(run, agent, agent, action, access, cell);
     for (int a = 0; a < run->n_agents; a++) {
         const Agent *const other = &run->agents[a];
-        if (other->mmas.count == 0 && other->stores.count == 0) continue;
-        const bool is_own = cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA;
-        if (other != agent && is_own) continue;
-        if (find_in_flight(&other->mmas, action, access, cell))
-            return found(run, FAULT_IN_FLIGHT, action, "%s %s '%s' while an MMA of %s that %s it is in flight",
-                         agent->name, access->writes ? "writes" : "reads", name, other->name,
-                         cell < 0 && !access->writes ? "writes" : "uses");
-        if (find_in_flight(&other->stores, action, access, cell))
-            return found(run, FAULT_PROXY, action, "%s writes '%s' while a bulk store of %s reads it", agent->name,
-                         name, other->name);
+        if ((other->mmas.count || other->stores.count) && !check_flights(run, agent, other, action, access, cell))
+            return false;
     }
     return true;
 }
@@ -135,10 +150,10 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
     const int seen =
         agent->seen.at[agent->number] > agent->warp_seen ? agent->seen.at[agent->number] : agent->warp_seen;
     const bool releases = action->kind == ACTION_RELEASE;
-    for (int t = 0; t < run->schedule->tiles.count; t++) {
-        const ScheduleTile *const tile = tile_at(run, t);
-        if (tile->place != TILE_SHARED || tile->ring != ring) continue;
-        const Cell *const cell = &run->cells[cell_of(run, t, fill)];
+    for (int i = 0; i < run->rings[ring].tiles.count; i++) {
+        const int number = run->rings[ring].tiles.items[i];
+        const ScheduleTile *const tile = tile_at(run, number);
+        const Cell *const cell = &run->cells[cell_of(run, number, fill)];
         if ((releases ? cell->loaded : cell->stored)[agent->number] > seen)
             return found(run, FAULT_RING, action,
                          "a lane of %s %s ring '%s' while others of its warp may still %s '%s'", agent->name,
@@ -148,24 +163,27 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
     return true;
 }
 
-static void add_in_flight(const Run *run, const Agent *agent, InFlightList *flights, const Action *action)
+static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
-    InFlight flight = { .action = action, .group = agent->commits };
-    for (int i = 0; i < action->n_accesses && flight.n < COUNT(flight.accesses); i++) {
+    VEC_PUSH(run->schedule->arena, flights, (InFlight){ .action = action, .group = agent->commits });
+    InFlight *const flight = &flights->items[flights->count - 1];
+    for (int i = 0; i < action->n_accesses && flight->n < COUNT(flight->accesses); i++) {
         const TileAccess *const access = &action->accesses[i];
         const bool is_accumulator = action->kind == ACTION_MMA && access->tile == action->mma.accumulator;
         if (action->kind != ACTION_COPY && !access->is_async && !is_accumulator) continue;
         const int fill = fill_meant(run, agent, access);
         const int cell = is_shared(run, access) ? cell_of(run, access->tile, fill) : -1;
-        flight.accesses[flight.n++] =
+        flight->accesses[flight->n++] =
             (InFlightAccess){ access->tile, cell, slots_of(access), fill, access->reads, access->writes };
+        run->in_flight[access->tile]++;
     }
-    VEC_PUSH(run->schedule->arena, flights, flight);
 }
 
-static void drop_in_flight(InFlightList *flights, int n)
+static void drop_in_flight(Run *run, InFlightList *flights, int n)
 {
     if (n == 0) return;
+    for (int i = 0; i < n; i++)
+        for (int f = 0; f < flights->items[i].n; f++) run->in_flight[flights->items[i].accesses[f].tile]--;
     flights->count -= n;
     memmove(flights->items, flights->items + n, sizeof *flights->items * (size_t)flights->count);
 }
@@ -178,7 +196,7 @@ void retire(Run *run, Agent *agent, InFlightList *flights, int pending)
         for (int f = 0; f < flights->items[i].n; f++)
             for (int c = 0; c < flights->items[i].accesses[f].n_cells && flights->items[i].accesses[f].cell >= 0; c++)
                 note(&run->cells[flights->items[i].accesses[f].cell + c].read[agent->number], NULL, agent->now);
-    drop_in_flight(flights, n);
+    drop_in_flight(run, flights, n);
 }
 
 // Groups of cp.async copies but the last so many: what they wrote is there now, as if this thread had stored it.
@@ -195,15 +213,24 @@ void retire_copies(Run *run, Agent *agent, int pending)
             cell->stored[agent->number] = agent->now;
         }
     }
-    drop_in_flight(&agent->copies, n);
+    drop_in_flight(run, &agent->copies, n);
 }
 
 // ---- reading
 
-static bool check_fill(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+// An access to a slot, while it is checked. fill: of the access's first slot.
+typedef struct SlotAccess {
+    const TileAccess *access;
+    const ScheduleTile *tile;
+    const Cell *cell;
+    int fill;
+} SlotAccess;
+
+static bool check_fill(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
-    const ScheduleTile *const tile = tile_at(run, access->tile);
-    const int fill = fill_meant(run, agent, access);
+    const ScheduleTile *const tile = at->tile;
+    const Cell *const cell = at->cell;
+    const int fill = at->fill;
     const RingView *const view = &agent->rings[tile->ring];
     if (is_released(view, fill))
         return found(run, FAULT_RING, action, "%s uses '%s' after it has released ring '%s'", agent->name, tile->name,
@@ -217,56 +244,55 @@ static bool check_fill(Run *run, const Agent *agent, const Action *action, const
                  tile->name, run->schedule->rings.items[tile->ring]->name);
 }
 
-static bool check_read(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+static bool check_read(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
-    const ScheduleTile *const tile = tile_at(run, access->tile);
+    const ScheduleTile *const tile = at->tile;
+    const Cell *const cell = at->cell;
     if (cell->copying)
         return found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s' while cp.async copies into it are not waited for",
                      agent->name, tile->name);
-    if (tile->ring != NO_RING && !check_fill(run, agent, action, access, cell)) return false;
-    for (int a = 0; a < run->n_agents; a++)
-        if (!knows_access(agent, tile, a, &cell->written[a], action) ||
-            (!access->is_addition && !knows_access(agent, tile, a, &cell->added[a], action)))
-            return found(run, FAULT_NOT_VISIBLE, action,
-                         "%s reads '%s': no wait or barrier makes what %s wrote visible", agent->name, tile->name,
-                         a == agent->number ? "its other threads" : run->agents[a].name);
-    return true;
+    if (tile->ring != NO_RING && !check_fill(run, agent, action, at)) return false;
+    int by = find_unknown(agent, tile, cell->written, action);
+    if (by < 0 && cell->is_added && !at->access->is_addition) by = find_unknown(agent, tile, cell->added, action);
+    return by < 0 ||
+           found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s': no wait or barrier makes what %s wrote visible",
+                 agent->name, tile->name, by == agent->number ? "its other threads" : run->agents[by].name);
 }
 
 // What threads have stored the async proxy sees after a fence between the two.
-static bool check_fence(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+static bool check_fence(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
-    if (!run->schedule->has_async_proxy || !access->is_async || !access->reads) return true;
-    const bool is_own = tile_at(run, access->tile)->owner != OWNER_CTA;
+    if (!run->schedule->has_async_proxy || !at->access->is_async || !at->access->reads) return true;
+    const bool is_own = at->tile->owner != OWNER_CTA;
     for (int a = 0; a < run->n_agents; a++)
-        if (cell->stored[a] > agent->fenced.at[a] && (a == agent->number || !is_own))
+        if (at->cell->stored[a] > agent->fenced.at[a] && (a == agent->number || !is_own))
             return found(run, FAULT_PROXY, action,
                          "%s: '%s' is stored by threads of %s and read by the async proxy without a fence between",
-                         agent->name, tile_at(run, access->tile)->name, run->agents[a].name);
+                         agent->name, at->tile->name, run->agents[a].name);
     return true;
 }
 
 // ---- writing
 
 // An arrival may overtake loads, which the async proxy does not wait for either: a fence stands between them and the copy.
-static bool check_fetched(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
-                          const Cell *cell)
+static bool check_fetched(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
-    if (!run->schedule->has_async_proxy || !access->is_async) return true;
+    if (!run->schedule->has_async_proxy || !at->access->is_async) return true;
     for (int a = 0; a < run->n_agents; a++)
-        if (cell->fetched[a] > agent->fenced.at[a])
+        if (at->cell->fetched[a] > agent->fenced.at[a])
             return found(run, FAULT_PROXY, action,
                          "%s: '%s' is loaded by threads of %s and written by the async proxy without a fence between",
-                         agent->name, tile_at(run, access->tile)->name, run->agents[a].name);
+                         agent->name, at->tile->name, run->agents[a].name);
     return true;
 }
 
-static bool check_write(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+static bool check_write(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
-    const ScheduleTile *const tile = tile_at(run, access->tile);
+    const ScheduleTile *const tile = at->tile;
+    const Cell *const cell = at->cell;
     const bool in_ring = tile->ring != NO_RING;
     if (in_ring) {
-        const int fill = fill_meant(run, agent, access);
+        const int fill = at->fill;
         const RingView *const view = &agent->rings[tile->ring];
         const char *const ring = run->schedule->rings.items[tile->ring]->name;
         const bool has_it = view->acquired > fill || (view->waited > fill && !is_released(view, fill));
@@ -274,13 +300,12 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, cons
             return found(run, FAULT_RING, action, "%s fills '%s' before it has acquired a slot of ring '%s'",
                          agent->name, tile->name, ring);
     }
-    for (int a = 0; a < run->n_agents; a++)
-        if (!knows_access(agent, tile, a, &cell->read[a], action) ||
-            (!access->is_addition && !knows_access(agent, tile, a, &cell->added[a], action)))
-            return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action,
-                         "%s writes '%s' while %s may still read it", agent->name, tile->name,
-                         a == agent->number ? "its other threads" : run->agents[a].name);
-    return check_fetched(run, agent, action, access, cell);
+    int by = find_unknown(agent, tile, cell->read, action);
+    if (by < 0 && cell->is_added && !at->access->is_addition) by = find_unknown(agent, tile, cell->added, action);
+    if (by >= 0)
+        return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action, "%s writes '%s' while %s may still read it",
+                     agent->name, tile->name, by == agent->number ? "its other threads" : run->agents[by].name);
+    return check_fetched(run, agent, action, at);
 }
 
 static void note_write(const Agent *agent, const Action *action, const TileAccess *access, Cell *cell, int fill)
@@ -290,6 +315,7 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
     cell->fill = fill + 1;
     cell->copying += is_copying;
     if (is_copying) return;
+    cell->is_added |= access->is_addition;
     note(access->is_addition ? &cell->added[agent->number] : &cell->written[agent->number], action, agent->now);
     if (access->is_async) memset(cell->stored, 0, sizeof cell->stored);
     else cell->stored[agent->number] = agent->now;
@@ -297,23 +323,25 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
 
 // ---- an action
 
-static bool check_slot(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int fill)
+static bool check_slot(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
-    const int at = cell_of(run, access->tile, fill);
-    const Cell *const cell = &run->cells[at];
-    if (!check_in_flight(run, agent, action, access, at)) return false;
-    if (access->reads && !check_read(run, agent, action, access, cell)) return false;
-    if (!check_fence(run, agent, action, access, cell)) return false;
-    return !access->writes || check_write(run, agent, action, access, cell);
+    const TileAccess *const access = at->access;
+    if (!check_in_flight(run, agent, action, access, (int)(at->cell - run->cells))) return false;
+    if (access->reads && !check_read(run, agent, action, at)) return false;
+    if (!check_fence(run, agent, action, at)) return false;
+    return !access->writes || check_write(run, agent, action, at);
 }
 
 static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
-    if (!is_shared(run, access)) return check_in_flight(run, agent, action, access, -1);
-    const int fill = fill_meant(run, agent, access);
-    for (int i = 0; i < slots_of(access); i++)
-        if (!check_slot(run, agent, action, access, fill + i)) return false;
-    return run->overlaps[access->tile].count == 0 || check_places(run, agent, action, access);
+    SlotAccess at = { .access = access, .tile = tile_at(run, access->tile) };
+    if (at.tile->place != TILE_SHARED) return check_in_flight(run, agent, action, access, -1);
+    at.fill = fill_meant(run, agent, access);
+    for (int i = 0, slots = slots_of(access); i < slots; i++) {
+        at.cell = &run->cells[cell_of(run, access->tile, at.fill + i)];
+        if (!check_slot(run, agent, action, &at)) return false;
+    }
+    return run->overlaps[access->tile].count == 0 || check_overlaps(run, agent, action, access);
 }
 
 // wgmma, mma.sync and ldmatrix: no lane has what it reads before the others have.
@@ -326,14 +354,14 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
 {
     if (!is_shared(run, access)) return;
     const int fill = fill_meant(run, agent, access);
-    for (int i = 0; i < slots_of(access); i++) {
+    for (int i = 0, slots = slots_of(access); i < slots; i++) {
         Cell *const cell = &run->cells[cell_of(run, access->tile, fill + i)];
         if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
         if (access->reads && !access->is_async) cell->fetched[agent->number] = agent->now;
         if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
         if (access->writes) note_write(agent, action, access, cell, fill + i);
     }
-    if (run->overlaps[access->tile].count > 0 && access->writes) note_places(run, agent, access);
+    if (run->overlaps[access->tile].count > 0 && access->writes) note_overlaps(run, agent, access);
 }
 
 // Rows are shifted where cp.async has put them, each by the warp that has waited for its own copies.

@@ -151,16 +151,36 @@ static bool is_opposite(Maker *maker, const TileOp *source)
     return false;
 }
 
+// Work of threads on registers alone: whether it is done nothing else depends on.
+static bool is_of_registers(const Schedule *schedule, const Action *action)
+{
+    const ActionKind kind = action->kind;
+    bool is_quiet = kind == ACTION_MAP || kind == ACTION_SCAN || kind == ACTION_SCALAR || kind == ACTION_DECLARE;
+    for (int i = 0; i < action->n_accesses; i++)
+        is_quiet &= schedule->tiles.items[action->accesses[i].tile]->place != TILE_SHARED;
+    return is_quiet;
+}
+
+// Whether the steps, if they are run, show every fault that there is if they are not.
+static bool are_quiet(Maker *maker, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        if (step_at(maker, i)->kind != STEP_DO || !is_of_registers(maker->schedule, step_at(maker, i)->action))
+            return false;
+    return true;
+}
+
 static void make_branch(Maker *maker, const Action *action)
 {
     const bool was_divergent = maker->is_divergent;
-    maker->programs->has_branches |= action->branch.source != NULL;
     const int head = add_step(maker, STEP_IF, action, -1);
     step_at(maker, head)->is_opposite = is_opposite(maker, action->branch.source);
     maker->is_divergent |= !action->branch.is_uniform;
     make_block(maker, action->body);
     const int skip = add_step(maker, STEP_GOTO, NULL, -1);
     step_at(maker, head)->target = skip + 1;
+    const bool is_seen = !action->otherwise && !step_at(maker, head)->is_opposite && are_quiet(maker, head + 1, skip);
+    maker->programs->has_branches |= action->branch.source && !is_seen;
     make_block(maker, action->otherwise);
     step_at(maker, skip)->target = maker->program->steps.count;
     maker->is_divergent = was_divergent;

@@ -115,9 +115,8 @@ static void hand_over(Run *run, const Action *action, int fill)
 {
     const int ring = action->ring.ring;
     if (action->kind != ACTION_ARRIVE || action->ring.arrivals != 1 || ring_at(run, ring)->bytes > 0) return;
-    for (int i = 0; i < run->schedule->tiles.count; i++) {
-        if (run->schedule->tiles.items[i]->ring != ring) continue;
-        Cell *const cell = &run->cells[cell_of(run, i, fill)];
+    for (int i = 0; i < run->rings[ring].tiles.count; i++) {
+        Cell *const cell = &run->cells[cell_of(run, run->rings[ring].tiles.items[i], fill)];
         if (cell->fill < fill + 1) cell->fill = fill + 1;
     }
 }

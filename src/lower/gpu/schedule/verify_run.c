@@ -20,23 +20,23 @@ bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *f
 
 // ---- clocks
 
-void clock_join(VectorClock *into, const VectorClock *from)
+void clock_join(VectorClock *into, const VectorClock *from, int agents)
 {
-    for (int a = 0; a < AGENTS_MAX; a++)
+    for (int a = 0; a < agents; a++)
         if (into->at[a] < from->at[a]) into->at[a] = from->at[a];
 }
 
 void clock_publish(const Agent *agent, bool all, VectorClock *seen, VectorClock *fenced)
 {
-    clock_join(seen, &agent->seen);
-    clock_join(fenced, &agent->fenced);
+    clock_join(seen, &agent->seen, agent->agents);
+    clock_join(fenced, &agent->fenced, agent->agents);
     if (all && seen->at[agent->number] < agent->now) seen->at[agent->number] = agent->now;
 }
 
 void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fenced)
 {
-    clock_join(&agent->seen, seen);
-    clock_join(&agent->fenced, fenced);
+    clock_join(&agent->seen, seen, agent->agents);
+    clock_join(&agent->fenced, fenced, agent->agents);
 }
 
 // ---- control flow

@@ -48,7 +48,7 @@ typedef struct Programs {
     VEC(Program *) roles;
     VEC(const Expr *) conditions; // of scalars that nothing assigns again; of two opposite ones the first
     int *ring_loop;               // the source loop at whose steps' end a ring advances; -1: none
-    bool has_branches;
+    bool has_branches;            // that others depend on: the rest holds in all runs
 } Programs;
 
 void make_programs(const Schedule *schedule, Programs *programs);
@@ -81,8 +81,8 @@ typedef struct Agent {
     const ScheduleRole *role;
     const Program *program;
     const char *name;
-    int number, group, groups, threads, warps;
-    int pc, now; // the next step; actions done
+    int number, agents, group, groups, threads, warps; // agents: how many there are
+    int pc, now;                                       // the next step; actions done
     VectorClock seen, fenced;
     int warp_seen;                 // the last of its actions that all threads of each of its warps have seen
     int *step, *iteration, *saved; // of source loops: the step at hand, the iteration; saved: by step of the program
@@ -102,8 +102,10 @@ typedef struct Phase {
     VectorClock seen, fenced;         // what arrived with
     VectorClock all_seen, all_fenced; // of the latest phase that is over
 } Phase;
+typedef VEC(int) TileNumbers;
 typedef struct RingRun {
     Phase *full, *empty; // a slot each
+    TileNumbers tiles;   // in shared memory
 } RingRun;
 
 typedef struct BarrierRun {
@@ -121,8 +123,8 @@ typedef struct CellAccess {
 
 // A slot of a shared tile.
 typedef struct Cell {
-    int fill;    // 1 + the fill that lies in it, of a ring's tile
-    int copying; // cp.async copies that nobody has waited for
+    int fill, copying; // 1 + the fill that lies in it, of a ring's tile; cp.async copies that nobody has waited for
+    bool is_added;     // somebody has added to it
     CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
     int stored[AGENTS_MAX];               // the last write by threads that TMA has not replaced
     int loaded[AGENTS_MAX];               // the last read by each thread for itself, not by a warp together
@@ -130,22 +132,20 @@ typedef struct Cell {
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
-typedef VEC(int) TileNumbers;
 typedef struct Run {
     const Schedule *schedule;
-    Arena *arena;
+    ScheduleTile *const *tiles; // the schedule's
     Programs programs;
     Agent *agents;
     int n_agents;
     RingRun *rings;
     BarrierRun barriers[NAMED_BARRIERS + 1];
     Cell *cells;
-    int *first_cell; // of a tile
-    int n_cells;
-    TileNumbers *overlaps; // of a tile: the others that may lie where it does
-    int pattern;           // of conditions: 0 all hold, 1 none, 2 and 3 alternate
-    bool is_reversed;      // the last agents run first
-    int budget;            // actions that may still be run
+    int n_cells, *first_cell, *in_flight; // of a tile: its first cell, accesses of all agents' operations in flight
+    TileNumbers *overlaps;                // of a tile: the others that may lie where it does
+    int pattern;                          // of conditions: 0 all hold, 1 none, 2 and 3 alternate
+    bool is_reversed;                     // the last agents run first
+    int budget;                           // actions that may still be run
     ScheduleFault fault;
 } Run;
 
@@ -156,7 +156,7 @@ static inline bool is_unaligned(const Run *run) { return run->pattern % 2 == 1; 
 bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-void clock_join(VectorClock *into, const VectorClock *from);
+void clock_join(VectorClock *into, const VectorClock *from, int agents);
 // What others learn from what the agent does now; all: all its warps take part, so that it speaks for all its threads.
 void clock_publish(const Agent *agent, bool all, VectorClock *seen, VectorClock *fenced);
 void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fenced);
@@ -184,11 +184,11 @@ void retire(Run *run, Agent *agent, InFlightList *flights, int pending);
 void retire_copies(Run *run, Agent *agent, int pending);
 void fence_async(Agent *agent);
 
-// verify_places.c: tiles that lie where others do
+// verify_overlaps.c: tiles that lie where others do
 void find_overlaps(Run *run);
-bool share_places(const ScheduleTile *tile, const ScheduleTile *other);
-bool check_places(Run *run, const Agent *agent, const Action *action, const TileAccess *access);
-void note_places(Run *run, const Agent *agent, const TileAccess *access);
+bool tiles_overlap(const ScheduleTile *tile, const ScheduleTile *other);
+bool check_overlaps(Run *run, const Agent *agent, const Action *action, const TileAccess *access);
+void note_overlaps(Run *run, const Agent *agent, const TileAccess *access);
 
 // verify_run.c
 void run_roles(Run *run);        // until all have ended, nobody can go on, or a fault

@@ -448,6 +448,38 @@ static void products_in_flight_are_touched(void **state)
     expect_fault(made, FAULT_IN_FLIGHT, "'o'", "consumers");
 }
 
+// Sums in flight are read under a condition: x == 0, or its opposite after work under x == 0.
+static Made make_conditional_read(bool is_opposite)
+{
+    Made made = make_schedule("conditional", 8192);
+    const int a = shared_tile(&made, "a", 0, 4096, 1, NO_RING), b = shared_tile(&made, "b", 4096, 4096, 1, NO_RING);
+    const int sums = register_tile(&made, "sums", 64), r = register_tile(&made, "r", 8);
+    Var *const x = NEW(made.arena, Var, .name = "x", .kind = VAR_LOCAL, .type = DTYPE_I32);
+    begin_role(&made, ROLE_OF_CONSUMERS, "consumers", 0, 128, 0);
+    multiply(&made, sums, a, b);
+    for (int i = 0; i <= is_opposite; i++) {
+        TileOp *const op = NEW(made.arena, TileOp, .kind = T_IF);
+        op->branch.cond =
+            expr_binary(made.arena, i ? X_NE : X_EQ, expr_var(made.arena, x), expr_int(made.arena, DTYPE_I32, 0));
+        open_if(&made, op);
+        map_tiles(&made, r, i == is_opposite ? sums : NO_TILE);
+        close_body(&made);
+    }
+    wait_pending(&made, ACTION_MMA_WAIT, 0);
+    end_role(&made);
+    return made;
+}
+
+static void products_in_flight_are_read_by_some(void **state)
+{
+    (void)state;
+    expect_fault(make_conditional_read(false), FAULT_IN_FLIGHT, "'sums'", "consumers");
+    expect_fault(make_conditional_read(true), FAULT_IN_FLIGHT, "'sums'", "consumers");
+    Made made = make_conditional_read(true);
+    delay_action(&made, "consumers", ACTION_IF, 1);
+    expect_right(made);
+}
+
 static void products_in_flight_at_the_end(void **state)
 {
     (void)state;
@@ -625,6 +657,7 @@ int main(void)
         cmocka_unit_test(stores_are_not_waited_for),
         cmocka_unit_test(readers_may_fence),
         cmocka_unit_test(products_in_flight_are_touched),
+        cmocka_unit_test(products_in_flight_are_read_by_some),
         cmocka_unit_test(products_in_flight_at_the_end),
         cmocka_unit_test(memory_is_exceeded),
         cmocka_unit_test(places_are_taken),

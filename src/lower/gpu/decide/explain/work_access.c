@@ -129,12 +129,15 @@ static void see_places(const MapAccess *access, Place *places, int registers)
 // How many differ, if columns are taken in units of so many bytes.
 static int count_different(const Place *places, int n, int unit)
 {
+    enum { SLOTS = 2 * SEEN_MAX };
+    const Place *slots[SLOTS] = { NULL }; // open addressing
     int different = 0;
     for (int i = 0; i < n; i++) {
-        bool seen = false;
-        for (int j = 0; j < i && !seen; j++)
-            seen = places[i].row == places[j].row && places[i].column / unit == places[j].column / unit;
-        different += !seen;
+        const int64_t row = places[i].row, column = places[i].column / unit;
+        size_t at = (size_t)((uint64_t)mixed(row, column) * UINT64_C(0x9E3779B97F4A7C15) >> 32) % SLOTS;
+        while (slots[at] && (slots[at]->row != row || slots[at]->column / unit != column)) at = (at + 1) % SLOTS;
+        different += !slots[at];
+        slots[at] = &places[i];
     }
     return different;
 }
