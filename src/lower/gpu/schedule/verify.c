@@ -104,7 +104,8 @@ static void make_cells(Run *run)
 {
     Arena *const arena = run->schedule->arena;
     run->first_cell = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
-    run->in_flight = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
+    run->in_flight_reads = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
+    run->in_flight_writes = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
     for (int i = 0; i < run->schedule->tiles.count; i++) {
         const ScheduleTile *const tile = run->schedule->tiles.items[i];
         run->first_cell[i] = run->n_cells;
@@ -155,7 +156,8 @@ static void reset(Run *run)
 {
     for (int a = 0; a < run->n_agents; a++) reset_agent(run, &run->agents[a]);
     for (int i = 0; i < run->n_cells; i++) reset_cell(&run->cells[i], run->n_agents);
-    memset(run->in_flight, 0, sizeof *run->in_flight * (size_t)run->schedule->tiles.count);
+    memset(run->in_flight_reads, 0, sizeof(int) * (size_t)run->schedule->tiles.count);
+    memset(run->in_flight_writes, 0, sizeof(int) * (size_t)run->schedule->tiles.count);
     memset(run->barriers, 0, sizeof run->barriers);
     for (int i = 0; i < run->schedule->rings.count; i++) {
         const size_t bytes = sizeof(Phase) * (size_t)run->schedule->rings.items[i]->slots;

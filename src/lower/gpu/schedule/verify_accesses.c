@@ -117,7 +117,8 @@ static bool check_flights(Run *run, const Agent *agent, const Agent *other, cons
 
 static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
 {
-    if (run->in_flight[access->tile] == 0) return true;
+    const bool is_read = access->writes && run->in_flight_reads[access->tile] > 0;
+    if (run->in_flight_writes[access->tile] == 0 && !is_read) return true;
     if (cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA)
         return check_flights(run, agent, agent, action, access, cell);
     for (int a = 0; a < run->n_agents; a++) {
@@ -163,6 +164,11 @@ bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, i
     return true;
 }
 
+static void count_flight(Run *run, int tile, bool writes, int more)
+{
+    (writes ? run->in_flight_writes : run->in_flight_reads)[tile] += more;
+}
+
 static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
     VEC_PUSH(run->schedule->arena, flights, (InFlight){ .action = action, .group = agent->commits });
@@ -175,7 +181,7 @@ static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, c
         const int cell = is_shared(run, access) ? cell_of(run, access->tile, fill) : -1;
         flight->accesses[flight->n++] =
             (InFlightAccess){ access->tile, cell, slots_of(access), fill, access->reads, access->writes };
-        run->in_flight[access->tile]++;
+        count_flight(run, access->tile, access->writes, 1);
     }
 }
 
@@ -183,7 +189,8 @@ static void drop_in_flight(Run *run, InFlightList *flights, int n)
 {
     if (n == 0) return;
     for (int i = 0; i < n; i++)
-        for (int f = 0; f < flights->items[i].n; f++) run->in_flight[flights->items[i].accesses[f].tile]--;
+        for (int f = 0; f < flights->items[i].n; f++)
+            count_flight(run, flights->items[i].accesses[f].tile, flights->items[i].accesses[f].writes, -1);
     flights->count -= n;
     memmove(flights->items, flights->items + n, sizeof *flights->items * (size_t)flights->count);
 }
@@ -193,9 +200,11 @@ void retire(Run *run, Agent *agent, InFlightList *flights, int pending)
 {
     const int n = flights->count > pending ? flights->count - pending : 0;
     for (int i = 0; i < n; i++)
-        for (int f = 0; f < flights->items[i].n; f++)
-            for (int c = 0; c < flights->items[i].accesses[f].n_cells && flights->items[i].accesses[f].cell >= 0; c++)
-                note(&run->cells[flights->items[i].accesses[f].cell + c].read[agent->number], NULL, agent->now);
+        for (int f = 0; f < flights->items[i].n; f++) {
+            const InFlightAccess *const held = &flights->items[i].accesses[f];
+            for (int c = 0; c < held->n_cells && held->cell >= 0; c++)
+                note(&run->cells[held->cell + c].read[agent->number], NULL, agent->now);
+        }
     drop_in_flight(run, flights, n);
 }
 

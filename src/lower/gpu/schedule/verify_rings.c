@@ -64,8 +64,7 @@ static bool end_phase(Run *run, const Agent *agent, const Action *action, int ri
     phase->arrivals = 0;
     phase->all_seen = phase->seen;
     phase->all_fenced = phase->fenced;
-    memset(&phase->seen, 0, sizeof phase->seen);
-    memset(&phase->fenced, 0, sizeof phase->fenced);
+    phase->seen = phase->fenced = (VectorClock){ 0 };
     return true;
 }
 

@@ -134,18 +134,18 @@ typedef struct Cell {
 
 typedef struct Run {
     const Schedule *schedule;
-    ScheduleTile *const *tiles; // the schedule's
+    ScheduleTile *const *tiles; // its
     Programs programs;
     Agent *agents;
-    int n_agents;
     RingRun *rings;
     BarrierRun barriers[NAMED_BARRIERS + 1];
     Cell *cells;
-    int n_cells, *first_cell, *in_flight; // of a tile: its first cell, accesses of all agents' operations in flight
-    TileNumbers *overlaps;                // of a tile: the others that may lie where it does
-    int pattern;                          // of conditions: 0 all hold, 1 none, 2 and 3 alternate
-    bool is_reversed;                     // the last agents run first
-    int budget;                           // actions that may still be run
+    int n_agents, n_cells, *first_cell;      // first_cell: of a tile
+    int *in_flight_reads, *in_flight_writes; // of a tile: accesses of all agents' operations in flight
+    TileNumbers *overlaps;                   // of a tile: the others that may lie where it does
+    int pattern;                             // of conditions: 0 all hold, 1 none, 2 and 3 alternate
+    bool is_reversed;                        // the last agents run first
+    int budget;                              // actions that may still be run
     ScheduleFault fault;
 } Run;
 
