@@ -447,8 +447,8 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
                            step_on_cpu(call, chunk, step), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
                            LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
     }
-    // Groups of 16 have more scales than threads have registers beside the largest tiles.
-    const int rows_most = group < K_STEP ? TILE_ROWS : LARGE_TILE_ROWS;
+    // Groups of 16 have more scales than threads have registers beside the largest tiles, and so has a matrix that is added.
+    const int rows_most = group < K_STEP || g->residual ? TILE_ROWS : LARGE_TILE_ROWS;
     const Tiling tiling = is_few && m <= FEW_MOST_ROWS ? choose_few(call, m, padded(k) / BLOCK, group)
                           : is_left ? choose_left(call, group_tiles, m, padded(k) / BLOCK, is_few ? FEW_TILES_ROWS : 1,
                                                   rows_most, PARTS_MOST)
