@@ -4,7 +4,8 @@
     recurrent_peers.py [--limit=SECONDS] [--head=D] [--device=cuda:0] FAMILY...      FAMILY: gdn, kda, linear, mamba2, step; none: all
 
 A row: a call's time on the device with Kiln and with the peer, the peer's time over Kiln's, how far the results are apart, the least
-time for inputs and outputs at 4.3 TB/s as a part of Kiln's. Calls are queued behind work that holds the device, so that the host's time is not in them.
+time for inputs and outputs at 4.3 TB/s as a part of Kiln's; of a step also the time of a copy of its states. Calls are queued behind
+work that holds the device, so that the host's time is not in them.
 After SECONDS no further row begins. --head: of gdn, kda and linear, rows with heads of this size alone, since the peer compiles for each.
 A peer that is missing or refuses is said once for each reason.
 """
@@ -71,8 +72,8 @@ class Rows:
             return torch.empty(*shape, device=self.device).uniform_(low, 0).to(dtype)
         return (0.3 * torch.randn(*shape, device=self.device)).to(dtype)
 
-    def row(self, name, shape, n_bytes, ours, theirs):
-        """theirs: makes the peer's call, None: none there is."""
+    def row(self, name, shape, n_bytes, ours, theirs, copy=None):
+        """theirs: makes the peer's call, None: none there is. copy: a copy of a step's states, of which both begin."""
         if time.time() - self.start > self.limit:
             say("no time left")
             return
@@ -80,13 +81,15 @@ class Rows:
         if theirs and self.device != "cpu":
             try:
                 call = theirs()
-                other, apart = milliseconds(call, self.device), difference(ours(), call())
+                other = milliseconds(call, self.device)
+                if copy: copy()
+                apart = difference(ours(), call())
             except Exception as error:
                 say("%s: the peer fails: %s: %s" % (name, type(error).__name__, str(error).split("\n")[0][:200]))
-        print("%-26s %-24s %9.3f ms  peer %s  floor %4.0f%%" %
+        print("%-26s %-24s %9.3f ms  peer %s  floor %4.0f%%%s" %
               (name, " ".join("%s%d" % pair for pair in shape), mine,
                "%9.3f ms  ratio %5.2f  differ %.0e" % (other, other / mine, apart) if other else "-".rjust(9),
-               100 * n_bytes / 4.3e9 / mine), flush=True)
+               100 * n_bytes / 4.3e9 / mine, "  copy %.3f" % milliseconds(copy, self.device) if copy else ""), flush=True)
 
     def both(self, name, shape, n_bytes, ours, inputs, call, dout, forward_bytes):
         """Forward and gradients. ours: the two calls; call: the peer's forward on `inputs`, the result first, or None."""
@@ -126,6 +129,10 @@ def linear(rows, shapes):
         rows.both("linear", tuple(zip("BSHD", (B, S, H, D))), 7 * n,
                   (lambda: ops.linear_attention(q, k, v), lambda: ops.linear_attention_backward(q, k, v, dout)), (q, k, v),
                   plain and (lambda q, k, v: plain(q, k, v, normalize=False)[0]), dout, 4 * n)
+        decay = torch.log1p(-torch.exp2(-5 - torch.arange(H, device=rows.device, dtype=torch.float32)))
+        rows.both("retention", tuple(zip("BSHD", (B, S, H, D))), 7 * n,
+                  (lambda: ops.linear_attention(q, k, v, decay=decay), lambda: ops.linear_attention_backward(q, k, v, dout, decay=decay)),
+                  (q, k, v), gated and (lambda q, k, v: gated(q, k, v, g_gamma=decay)[0]), dout, 4 * n)
 
 
 def mamba2(rows, shapes):
@@ -143,17 +150,37 @@ def mamba2(rows, shapes):
                   2 * n + r + 2 * w)
 
 
-def step(rows, shapes):
-    call = peer("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule")
+def delta_step(rows, channel, shapes):
+    call = peer("fla.ops.kda", "fused_recurrent_kda") if channel else peer("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule")
     for B, H, D in shapes:
         q, k, v = (rows.random(B, 1, H, D) for _ in range(3))
-        gates, beta = rows.random(B, 1, H, low=-1, dtype=torch.float32), rows.random(B, 1, H).sigmoid()
-        states = torch.rand(2 * B, H, D, D, device=rows.device)          # B before the step and B after it
-        numbers = torch.arange(2 * B, device=rows.device, dtype=torch.int32)
-        rows.row("gated delta net step", tuple(zip("BHD", (B, H, D))), 4.0 * states.numel(),
-                 lambda: ops.gdn_step(q, k, v, gates, beta, states, from_=numbers[:B], to=numbers[B:, None], normalize=True),
-                 call and (lambda: lambda: call(q, k, v, gates, beta=beta, initial_state=states[:B], output_final_state=True,
-                                                use_qk_l2norm_in_kernel=True)))
+        gates = rows.random(B, 1, H, *((D,) if channel else ()), low=-1, dtype=torch.float32)
+        beta, first = rows.random(B, 1, H).sigmoid(), torch.rand(B, H, D, D, device=rows.device)
+        states = first.clone()                   # Kiln's are written in place, the peer's to another place
+        rows.row(("KDA" if channel else "gated delta net") + " step", tuple(zip("BHD", (B, H, D))), 8.0 * first.numel(),
+                 lambda: ops.gdn_step(q, k, v, gates, beta, states, normalize=True),
+                 call and (lambda: lambda: call(q, k, v, gates, beta=beta, initial_state=first, output_final_state=True,
+                                                use_qk_l2norm_in_kernel=True)), lambda: states.copy_(first))
+
+
+def mamba2_step(rows, shapes):
+    call = peer("mamba_ssm.ops.triton.selective_state_update", "selective_state_update")
+    for B, H, P, N in shapes:
+        x, b, c, dt = rows.random(B, 1, H, P), rows.random(B, 1, 1, N), rows.random(B, 1, 1, N), rows.random(B, 1, H, low=-4)
+        a, bias, skip = rows.random(H, low=-4, dtype=torch.float32), rows.random(H, low=-1, dtype=torch.float32), torch.rand(H, device=rows.device)
+        states = torch.rand(B, H, P, N, device=rows.device)
+        theirs = states.clone()
+        wide = lambda t, *shape: t.view(*t.shape, *[1] * (len(shape) - t.dim())).expand(*shape)
+        rows.row("Mamba-2 step", tuple(zip("BHPN", (B, H, P, N))), 8.0 * states.numel(),
+                 lambda: ops.mamba2_step(x, dt, a, b, c, states, skip=skip, dt_bias=bias)[:, 0],
+                 call and (lambda: lambda: call(theirs, x[:, 0], wide(dt[:, 0], B, H, P), wide(a, H, P, N), b[:, 0], c[:, 0], wide(skip, H, P),
+                                                dt_bias=wide(bias, H, P), dt_softplus=True)), lambda: states.copy_(theirs))
+
+
+def step(rows, shapes):
+    delta_step(rows, False, shapes)
+    delta_step(rows, True, shapes[:1])
+    mamba2_step(rows, [(B, 80, 64, 128) for B, _, _ in shapes])
 
 
 def main():
@@ -169,15 +196,15 @@ def main():
         triton = importlib.import_module("triton")
         print("%s, PyTorch %s, Triton %s" % (torch.cuda.get_device_name(), torch.__version__, triton.__version__), flush=True)
     heads = lambda *shapes: [shape for shape in shapes if options.head in (None, shape[3])]
-    nets = heads((1, 8192, 32, 128), (8, 2048, 32, 128), (16, 2048, 16, 64), (1, 65536, 32, 128), (4, 4096, 16, 256), (1, 2048, 32, 128))
-    channels = heads((2, 8192, 16, 128), (1, 32768, 32, 128))
-    attention = heads((4, 8192, 16, 256), (8, 2048, 32, 128), (4, 8192, 16, 64), (1, 65536, 32, 128), (8, 2048, 16, 128), (4, 8192, 64, 128))
+    nets = heads((4, 4096, 16, 256), (8, 2048, 32, 128), (16, 2048, 16, 64), (1, 65536, 32, 128), (16, 2048, 32, 128), (1, 16384, 64, 128))
+    channels = heads((2, 8192, 16, 128), (1, 65536, 16, 128), (4, 8192, 16, 64))
+    attention = heads((4, 8192, 16, 256), (8, 2048, 32, 128), (4, 8192, 16, 64), (8, 4096, 32, 128), (1, 65536, 32, 128))
     families = {
         "gdn": lambda: delta(rows, False, nets),
         "kda": lambda: delta(rows, True, channels),
         "linear": lambda: linear(rows, attention),
-        "mamba2": lambda: mamba2(rows, ((8, 4096, 80, 64, 1, 128), (1, 32768, 64, 64, 8, 128))),
-        "step": lambda: step(rows, ((64, 32, 128), (256, 32, 128), (8, 32, 128))),
+        "mamba2": lambda: mamba2(rows, ((8, 4096, 80, 64, 1, 128), (2, 16384, 80, 64, 1, 128), (1, 32768, 64, 64, 8, 128))),
+        "step": lambda: step(rows, ((64, 32, 128), (256, 32, 128))),
     }
     if cpu:
         families = {
