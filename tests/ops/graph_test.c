@@ -342,33 +342,46 @@ static void draw_recurrence(Layer *layer)
     draw_random(layer->in[6], -1, 1), draw_random(layer->in[7], -1, 1);
 }
 
-// Forward, gradients and a token more of two packed sequences, whose lengths change between replays.
-static void recurrences_are_captured(void **state)
+static const kiln_tensor *of(const Array *x) { return &x->tensor; }
+
+// Queries, keys, values, gates, strengths, offsets, gradients of the result, states; results in the order of the structs.
+static Layer packed_layer(bool by_channel, void run(Layer *layer, kiln_stream *stream))
 {
-    if (on_cpu()) skip_because("graphs are CUDA's");
-    Layer l = { .run = run_recurrence };
+    Layer l = { .run = run };
     for (int i = 0; i < 3; i++) l.in[i] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, HEAD);
-    l.in[3] = ARRAY(KILN_F32, 1, TOKENS, HEADS), l.in[4] = ARRAY(KILN_F32, 1, TOKENS, HEADS),
-    l.in[5] = ARRAY(KILN_I32, 3);
+    for (int i = 0; i < 2; i++)
+        *(i ? &l.out[4] : &l.in[3]) =
+            by_channel ? ARRAY(KILN_F32, 1, TOKENS, HEADS, HEAD) : ARRAY(KILN_F32, 1, TOKENS, HEADS);
+    l.in[4] = ARRAY(KILN_F32, 1, TOKENS, HEADS), l.in[5] = ARRAY(KILN_I32, 3);
     l.in[6] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, HEAD), l.in[7] = ARRAY(KILN_F32, 1, HEADS, HEAD, HEAD);
     for (int i = 0; i < 4; i++) l.out[i] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, HEAD);
-    l.out[4] = ARRAY(KILN_F32, 1, TOKENS, HEADS), l.out[5] = ARRAY(KILN_F32, 1, TOKENS, HEADS);
     l.out[6] = ARRAY(KILN_F32, 2, HEADS, HEAD, HEAD), l.out[7] = ARRAY(KILN_BF16, 1, 1, HEADS, HEAD);
-    const kiln_tensor *const in[] = { &l.in[0]->tensor, &l.in[1]->tensor, &l.in[2]->tensor, &l.in[3]->tensor,
-                                      &l.in[4]->tensor, &l.in[5]->tensor, &l.in[6]->tensor, &l.in[7]->tensor };
-    kiln_gdn_args forward = {
-        .q = in[0], .k = in[1], .v = in[2], .gates = in[3], .beta = in[4], .offsets = in[5], .normalize = true
-    };
-    kiln_gdn_backward_args back = {
-        .q = in[0], .k = in[1], .v = in[2], .gates = in[3], .beta = in[4], .offsets = in[5], .normalize = true
-    };
-    forward.out = &l.out[0]->tensor, forward.final_states = &l.out[6]->tensor;
-    back.dout = in[6], back.dq = &l.out[1]->tensor, back.dk = &l.out[2]->tensor, back.dv = &l.out[3]->tensor;
-    back.dgates = &l.out[4]->tensor, back.dbeta = &l.out[5]->tensor;
-    kiln_tensor first[5]; // the first token
-    for (int i = 0; i < 5; i++) first[i] = *in[i], first[i].shape[1] = 1;
+    return l;
+}
+
+static kiln_tensor first_token(const Array *x)
+{
+    kiln_tensor first = x->tensor;
+    first.shape[1] = 1;
+    return first;
+}
+
+// Forward, gradients and a token more of two packed sequences, whose lengths change between replays.
+static void delta_nets_are_captured(bool by_channel)
+{
+    Layer l = packed_layer(by_channel, run_recurrence);
+    l.out[5] = ARRAY(KILN_F32, 1, TOKENS, HEADS);
+    kiln_gdn_args forward = { .q = of(l.in[0]), .k = of(l.in[1]), .v = of(l.in[2]), .gates = of(l.in[3]) };
+    kiln_gdn_backward_args back = { .q = of(l.in[0]), .k = of(l.in[1]), .v = of(l.in[2]), .gates = of(l.in[3]) };
+    forward.beta = back.beta = of(l.in[4]), forward.offsets = back.offsets = of(l.in[5]);
+    forward.normalize = back.normalize = true;
+    forward.out = of(l.out[0]), forward.final_states = of(l.out[6]), back.dout = of(l.in[6]);
+    back.dq = of(l.out[1]), back.dk = of(l.out[2]), back.dv = of(l.out[3]);
+    back.dgates = of(l.out[4]), back.dbeta = of(l.out[5]);
+    kiln_tensor first[5];
+    for (int i = 0; i < 5; i++) first[i] = first_token(l.in[i]);
     kiln_gdn_step_args step = { .q = &first[0], .k = &first[1], .v = &first[2], .gates = &first[3], .beta = &first[4] };
-    step.states = in[7], step.out = &l.out[7]->tensor;
+    step.states = of(l.in[7]), step.out = of(l.out[7]);
     assert_ok(kiln_gdn_forward_workspace_size(ops, &forward, &forward.workspace_bytes));
     assert_ok(kiln_gdn_backward_workspace_size(ops, &back, &back.workspace_bytes));
     forward.workspace = bytes_new(forward.workspace_bytes)->tensor.data;
@@ -376,6 +389,121 @@ static void recurrences_are_captured(void **state)
     l.args[0] = &forward, l.args[1] = &back, l.args[2] = &step;
     draw_recurrence(&l);
     check_captured(&l, draw_recurrence);
+}
+
+static void recurrences_are_captured(void **state)
+{
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    delta_nets_are_captured(false);
+    delta_nets_are_captured(true);
+}
+
+static void run_linear(Layer *layer, kiln_stream *stream)
+{
+    assert_ok(kiln_linear_attention_forward(ops, stream, layer->args[0]));
+    assert_ok(kiln_linear_attention_backward(ops, stream, layer->args[1]));
+    assert_ok(kiln_linear_attention_step(ops, stream, layer->args[2]));
+}
+
+static void linear_attention_is_captured(void **state)
+{
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Layer l = packed_layer(false, run_linear);
+    kiln_linear_attention_args forward = { .q = of(l.in[0]), .k = of(l.in[1]), .v = of(l.in[2]), .gates = of(l.in[3]) };
+    kiln_linear_attention_backward_args back = { .q = of(l.in[0]), .k = of(l.in[1]), .v = of(l.in[2]) };
+    back.gates = of(l.in[3]), forward.offsets = back.offsets = of(l.in[5]);
+    forward.out = of(l.out[0]), forward.final_states = of(l.out[6]), back.dout = of(l.in[6]);
+    back.dq = of(l.out[1]), back.dk = of(l.out[2]), back.dv = of(l.out[3]), back.dgates = of(l.out[4]);
+    kiln_tensor first[4];
+    for (int i = 0; i < 4; i++) first[i] = first_token(l.in[i]);
+    kiln_linear_attention_step_args step = { .q = &first[0], .k = &first[1], .v = &first[2], .gates = &first[3] };
+    step.states = of(l.in[7]), step.out = of(l.out[7]);
+    assert_ok(kiln_linear_attention_forward_workspace_size(ops, &forward, &forward.workspace_bytes));
+    assert_ok(kiln_linear_attention_backward_workspace_size(ops, &back, &back.workspace_bytes));
+    forward.workspace = bytes_new(forward.workspace_bytes)->tensor.data;
+    back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
+    l.args[0] = &forward, l.args[1] = &back, l.args[2] = &step;
+    draw_recurrence(&l);
+    check_captured(&l, draw_recurrence);
+}
+
+static void run_mamba2(Layer *layer, kiln_stream *stream)
+{
+    assert_ok(kiln_mamba2_forward(ops, stream, layer->args[0]));
+    assert_ok(kiln_mamba2_backward(ops, stream, layer->args[1]));
+    assert_ok(kiln_mamba2_step(ops, stream, layer->args[2]));
+}
+
+static void draw_mamba2(Layer *layer)
+{
+    for (int i = 0; i < 6; i++) draw_random(layer->in[i], i == 2 ? -2 : -0.5, i == 2 ? -0.01 : 0.5);
+    draw_random(layer->in[6], -1, 1);
+}
+
+// The states that the step goes on from are inputs: each run begins with the same.
+static void mamba2_is_captured(void **state)
+{
+    enum { P = 64, N = 128 }; // by one scan
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Layer l = { .run = run_mamba2 };
+    for (int i = 0; i < 2; i++) {
+        Array **const to = i ? l.out + 1 : l.in; // x, dt, a, b, c and their gradients
+        to[0] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, P), to[1] = ARRAY(KILN_BF16, 1, TOKENS, HEADS);
+        to[2] = ARRAY(KILN_F32, HEADS), to[3] = ARRAY(KILN_BF16, 1, TOKENS, 1, N);
+        to[4] = ARRAY(KILN_BF16, 1, TOKENS, 1, N);
+    }
+    l.in[5] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, P), l.in[6] = ARRAY(KILN_F32, 1, HEADS, P, N);
+    l.out[0] = ARRAY(KILN_BF16, 1, TOKENS, HEADS, P), l.out[6] = ARRAY(KILN_F32, 1, HEADS, P, N);
+    l.out[7] = ARRAY(KILN_BF16, 1, 1, HEADS, P);
+    kiln_mamba2_args forward = { .x = of(l.in[0]), .dt = of(l.in[1]), .a = of(l.in[2]), .b = of(l.in[3]) };
+    forward.c = of(l.in[4]), forward.out = of(l.out[0]), forward.final_states = of(l.out[6]);
+    kiln_mamba2_backward_args back = { .x = of(l.in[0]), .dt = of(l.in[1]), .a = of(l.in[2]), .b = of(l.in[3]) };
+    back.c = of(l.in[4]), back.dout = of(l.in[5]), back.dx = of(l.out[1]), back.ddt = of(l.out[2]);
+    back.da = of(l.out[3]), back.db = of(l.out[4]), back.dc = of(l.out[5]);
+    const kiln_tensor x = first_token(l.in[0]), dt = first_token(l.in[1]), b = first_token(l.in[3]),
+                      c = first_token(l.in[4]);
+    kiln_mamba2_step_args step = { .x = &x, .dt = &dt, .a = of(l.in[2]), .b = &b, .c = &c };
+    step.states = of(l.in[6]), step.out = of(l.out[7]);
+    assert_ok(kiln_mamba2_forward_workspace_size(ops, &forward, &forward.workspace_bytes));
+    assert_ok(kiln_mamba2_backward_workspace_size(ops, &back, &back.workspace_bytes));
+    forward.workspace = bytes_new(forward.workspace_bytes)->tensor.data;
+    back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
+    l.args[0] = &forward, l.args[1] = &back, l.args[2] = &step;
+    draw_mamba2(&l);
+    check_captured(&l, draw_mamba2);
+}
+
+static void run_convolution(Layer *layer, kiln_stream *stream)
+{
+    assert_ok(kiln_causal_conv(ops, stream, layer->args[0]));
+    assert_ok(kiln_causal_conv_backward(ops, stream, layer->args[1]));
+    assert_ok(kiln_causal_conv_step(ops, stream, layer->args[2]));
+}
+
+static void draw_convolution(Layer *layer)
+{
+    for (int i = 0; i < 4; i++) draw_random(layer->in[i], -1, 1);
+}
+
+static void convolutions_are_captured(void **state)
+{
+    enum { D = 72, W = 4 };
+    if (on_cpu()) skip_because("graphs are CUDA's");
+    Layer l = { .run = run_convolution };
+    l.in[0] = ARRAY(KILN_BF16, 1, TOKENS, D), l.in[1] = ARRAY(KILN_BF16, D, W);
+    l.in[2] = ARRAY(KILN_BF16, 1, TOKENS, D), l.in[3] = ARRAY(KILN_BF16, 1, W - 1, D);
+    l.out[0] = ARRAY(KILN_BF16, 1, TOKENS, D), l.out[1] = ARRAY(KILN_BF16, 1, TOKENS, D);
+    l.out[2] = ARRAY(KILN_BF16, D, W), l.out[3] = ARRAY(KILN_BF16, 1, 1, D);
+    kiln_causal_conv_args forward = { .x = of(l.in[0]), .filter = of(l.in[1]), .out = of(l.out[0]) };
+    kiln_causal_conv_backward_args back = { .x = of(l.in[0]), .filter = of(l.in[1]), .dout = of(l.in[2]) };
+    back.dx = of(l.out[1]), back.dfilter = of(l.out[2]);
+    const kiln_tensor x = first_token(l.in[0]);
+    kiln_causal_conv_step_args step = { .x = &x, .filter = of(l.in[1]), .states = of(l.in[3]), .out = of(l.out[3]) };
+    assert_ok(kiln_causal_conv_backward_workspace_size(ops, &back, &back.workspace_bytes));
+    back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
+    l.args[0] = &forward, l.args[1] = &back, l.args[2] = &step;
+    draw_convolution(&l);
+    check_captured(&l, draw_convolution);
 }
 
 static void run_experts(Layer *layer, kiln_stream *stream) { assert_ok(kiln_moe(ops, stream, layer->args[0])); }
@@ -412,6 +540,9 @@ int main(void)
                                         cmocka_unit_test_teardown(a_paged_plan_is_captured, free_arrays),
                                         cmocka_unit_test_teardown(sparse_attention_is_captured, free_arrays),
                                         cmocka_unit_test_teardown(recurrences_are_captured, free_arrays),
+                                        cmocka_unit_test_teardown(linear_attention_is_captured, free_arrays),
+                                        cmocka_unit_test_teardown(mamba2_is_captured, free_arrays),
+                                        cmocka_unit_test_teardown(convolutions_are_captured, free_arrays),
                                         cmocka_unit_test_teardown(experts_are_captured, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
