@@ -28,8 +28,9 @@
   '("grid" "on" "require" "assume" "assert" "print" "layout" "stage" "view" "input" "tolerance" "cluster" "temp")
   "Words that begin a statement.")
 (defconst tile-mode-hints
-  '("warps" "occupancy" "rasterize" "persistent" "cluster" "accept" "swizzle" "padded" "rows" "columns" "partial"
-    "transposed" "stages" "normal" "uniform" "permutation" "sorted" "relative" "absolute" "cosine" "outliers" "exact")
+  '("warps" "occupancy" "rasterize" "persistent" "cluster" "early" "accept" "swizzle" "padded" "rows" "columns"
+    "partial" "transposed" "stages" "normal" "uniform" "permutation" "sorted" "relative" "absolute" "cosine" "outliers"
+    "exact")
   "Hints, and the words of checks.")
 ;; end of words
 

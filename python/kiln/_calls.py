@@ -20,7 +20,7 @@ STRUCTS = {
     "kiln_gemm_args": "*a *b *c *bias *residual ?transpose_a ?transpose_b activation:e scale:f workspace:p "
                       "workspace_bytes:z *a_scales *b_scales precision:e *up *up_scales *up_bias *a_places *b_places",
     "kiln_sparse24_pack_args": "*weights *values *places *excess ?prune",
-    "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z",
+    "kiln_quantised_gemm_args": "*a *codes *scales *zeros *minima *a_scales *bias *c format:e group:e workspace:p workspace_bytes:z *residual",
     "kiln_quant_pack_args": "*weights *weight_scales *weight_zeros *codes *scales *zeros *minima format:e layout:e k:i group:e "
                             "weight_group:e exponent_offset:e",
     "kiln_quant_unpack_args": "*codes *scales *zeros *minima *weights format:e group:e",

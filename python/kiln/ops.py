@@ -47,7 +47,7 @@ __all__ = ["MlaPlan", "PagedPlan", "QuantisedWeights", "Rotary", "activate", "ac
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}        # kiln_activation
 _FORMATS = {name: i for i, name in enumerate(("int4", "int4s", "int2", "nf4", "fp4", "mxfp4", "int8", "fp8", "int4min", "w8a8",
-                                              "w4a8", "w2a8", "fp8_block"))}                     # kiln_quant_format
+                                              "w4a8", "w2a8", "fp8_block", "w4a8u"))}                     # kiln_quant_format
 _LAYOUTS = {name: i for i, name in enumerate(("plain", "awq", "gptq", "bitsandbytes", "twiddled", "interleaved", "gguf"))}
 _PRECISIONS = {None: 0, "f32": 0, "tf32": 1, "tf32x3": 2}                                     # kiln_precision
 _STYLES = {"halves": 1, "interleaved": 2, "dynamic_ntk": 3, "qwen_ntk": 4, "yarn": 5, "llama3": 6, "multi": 7}
@@ -195,17 +195,19 @@ def quant_ternary(weights: Array, offsets: Optional[Array] = None, *, stream: An
 
 
 def quantised_gemm(a: Array, weights: QuantisedWeights, c: Optional[Array] = None, *, a_scales: Optional[Array] = None,
-                   bias: Optional[Array] = None, type: Any = None, stream: Any = None) -> Any:
-    """c = a w^T + bias with quantised weights.
+                   bias: Optional[Array] = None, residual: Optional[Array] = None, type: Any = None,
+                   stream: Any = None) -> Any:
+    """c = a w^T + bias + residual with quantised weights.
 
-    a         [M][K], bf16 or f16; of "w8a8", "w4a8" and "w2a8" i8, of "fp8_block" e4m3
-    weights   of `quant_pack`; of "fp8_block" codes e4m3 [N][K] with scales f32 [N/128, rounded up][K/128]
-    a_scales  f32 [M], of "fp8_block" [M][K/128]
-    c         [M][N]; None: allocated, with elements of `type`, None: those of a, of bytes bf16
+    a         [M][K], bf16 or f16; of "w8a8", "w4a8", "w4a8u" and "w2a8" i8, of "fp8_block" e4m3
+    weights   of `quant_pack`; of "fp8_block" codes e4m3 [N][K] with scales f32 [N/128, rounded up][K/128]; of "w4a8u" zeros u8 [N]
+    a_scales  f32 [M], of "fp8_block" [M][K/128], of which columns may be contiguous
+    residual  [M][N], of formats with scales of groups
+    c         [M][N]; None: allocated, with elements of `type`, None: those of a, of bytes bf16; its columns may be contiguous
     Returns c.
     """
     call = Call("kiln_quantised_gemm", "kiln_quantised_gemm_args", a=a, codes=weights.codes, scales=weights.scales,
-                zeros=weights.zeros, minima=weights.minima, a_scales=a_scales, bias=bias)
+                zeros=weights.zeros, minima=weights.minima, a_scales=a_scales, bias=bias, residual=residual)
     own = call.type_of("a")
     c = call.output("c", c, (call.extents("a", 1)[0], call.extents("codes", 1)[0]), type or (own if own in ("bf16", "f16") else "bf16"))
     call.set(format=_choice("format", weights.format, _FORMATS), group=weights.group)

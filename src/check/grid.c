@@ -62,7 +62,9 @@ static void check_accept_hint(Checker *cx, const Hint *hint)
     if (near) check_help(cx, hint->span, "did you mean '%s'?", near);
 }
 
-static const char *const grid_hints[] = { "warps", "occupancy", "rasterize", "persistent", "cluster", "accept" };
+static const char *const grid_hints[] = {
+    "warps", "occupancy", "rasterize", "persistent", "cluster", "early", "accept"
+};
 
 const char *check_grid_word(int i) { return i < COUNT(grid_hints) ? grid_hints[i] : NULL; }
 
@@ -82,6 +84,9 @@ static void check_grid_hint(Checker *cx, const Hint *hint)
     } else if (strcmp(hint->name, "persistent") == 0) {
         if (hint->argument) check_error(cx, hint->span, "'persistent' takes no number");
         k->persistent = true;
+    } else if (strcmp(hint->name, "early") == 0) {
+        if (hint->argument) check_error(cx, hint->span, "'early' takes no number");
+        k->early = true;
     } else if (strcmp(hint->name, "cluster") == 0) {
         check_cluster_hint(cx, hint);
     } else if (strcmp(hint->name, "accept") == 0) {

@@ -88,6 +88,7 @@ Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *s
     const TargetKind *const kind = kind_of(kernel, target);
     Text explanation = { .arena = arena }, cost = { .arena = arena }, source = { .arena = arena };
     if (target->gpu) kernel->shared_bytes = target->gpu->shared_bytes_max;
+    if (target->gpu) kernel->has_boxes = target->gpu->tma;
     run_passes(kernel, kind->passes, stage, dump);
     if (kernel->diags->errors) return NULL;
     LaunchPlan *const plan = plan_new(arena, kernel, symbol_of(kernel));

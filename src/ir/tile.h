@@ -277,6 +277,7 @@ struct TileKernel {
     Diags *diags;
     bool checked;         // a --check build: traps wanted
     int64_t shared_bytes; // that an instance may have, of a GPU; 0: not known
+    bool has_boxes;       // a GPU whose hardware copies boxes of tensors
     TileParam *params;
     int n_params;
     TileBind *binds;
@@ -291,6 +292,7 @@ struct TileKernel {
     int occupancy; // 0: not said
     int rasterize; // 0: not said
     bool persistent;
+    bool early;         // it may be started before the launches before it have ended, for which it waits itself
     bool is_sequential; // a reference or other scalar code: f64, no tiles, one instance
     TileOp *body;
     int n_vars, n_buffers; // ids given so far

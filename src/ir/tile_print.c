@@ -308,6 +308,7 @@ static void print_hints(const Printer *p, const TileKernel *k)
     if (k->occupancy) text_print(p->out, " occupancy(%d)", k->occupancy);
     if (k->rasterize) text_print(p->out, " rasterize(%d)", k->rasterize);
     if (k->persistent) text_print(p->out, " persistent");
+    if (k->early) text_print(p->out, " early");
     for (int i = 0; i < k->n_grid; i++)
         if (k->grid[i].cluster > 1) text_print(p->out, " cluster(%s = %d)", k->grid[i].var->name, k->grid[i].cluster);
 }

@@ -111,6 +111,20 @@ kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_
     return status;
 }
 
+bool call_has_columns(const kiln_tensor *t)
+{
+    return t && t->rank == 2 && t->has_strides && t->strides[0] == 1 && t->strides[1] != 1;
+}
+
+const kiln_tensor *call_by_columns(Call *call, const kiln_tensor *tensor)
+{
+    if (!call_has_columns(tensor)) return tensor;
+    kiln_tensor turned = *tensor;
+    turned.shape[0] = tensor->shape[1], turned.shape[1] = tensor->shape[0];
+    turned.strides[0] = tensor->strides[1], turned.strides[1] = 1;
+    return call_keep(call, &turned);
+}
+
 void call_take_bytes(Call *call, int i)
 {
     if (call->tensors[i]) call_copy_tensor(call, i)->type = KILN_U8;

@@ -184,6 +184,10 @@ const kiln_tensor *call_keep(Call *call, const kiln_tensor *tensor);
 const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank);
 // `tensor` with a first dimension of 1, if it has one less than `rank`. Messages number the dimensions as the caller does.
 const kiln_tensor *call_with_batch(Call *call, const kiln_tensor *tensor, int rank);
+// A matrix whose columns, not its rows, are contiguous.
+bool call_has_columns(const kiln_tensor *tensor);
+// The transpose of such a matrix; any other as it is.
+const kiln_tensor *call_by_columns(Call *call, const kiln_tensor *tensor);
 void call_take_bytes(Call *call, int i); // tensor i is one of KILN_U8 to kernels, whatever it was called
 
 // Tensor i as an argument of a kernel; an absent one is none.

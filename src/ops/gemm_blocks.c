@@ -24,32 +24,38 @@ static bool takes_parts(const Call *call)
            call_extent(call, "BLOCKS") >= PART_BLOCKS;
 }
 
-static kiln_status choose_parts(Call *call, kiln_type result, const kiln_tensor *bias)
+static kiln_status choose_parts(Call *call, kiln_type result, const kiln_tensor *bias, bool by_columns)
 {
     const int64_t least = (call_extent(call, "BLOCKS") + PART_BLOCKS - 1) / PART_BLOCKS;
-    const kiln_status status = call_kernel(call, "quant/fp8_block.tile", "fp8_block_few", "TC=%s%-s",
-                                           kiln_type_name(result), LACKS(bias, "BIAS"));
+    const kiln_status status = call_kernel(call, "quant/fp8_block.tile", "fp8_block_few", "TC=%s, COLUMNS=%s%-s",
+                                           kiln_type_name(result), yes(by_columns), LACKS(bias, "BIAS"));
     call_add(call, KILN_INT(least < FEW_PARTS ? FEW_PARTS : least));
     return status;
 }
 
 // Where tiles of 128 x 128 fill a half of the processors or less, narrower ones, four steps of K at once; a quarter, smaller ones.
-kiln_status gemm_choose_blocks(Call *call, kiln_type result, const kiln_tensor *bias)
+kiln_status gemm_choose_blocks(Call *call, kiln_type result, const kiln_tensor *bias, bool by_columns)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N");
     const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS * ((n + BLOCK - 1) / BLOCK);
     const bool on_cpu = ops_on_cpu(call->ops), on_hopper = ops_on_hopper(call->ops);
     const int processors = ops_processors(call->ops);
     const char *const c = kiln_type_name(result), *const without = LACKS(bias, "BIAS");
-    const char *const file = "quant/fp8_block.tile";
+    const char *const file = "quant/fp8_block.tile", *const columns = yes(by_columns);
     const bool is_small = !on_cpu && (m <= FEW_TILES_ROWS || (on_hopper && 4 * tiles <= processors));
-    if (takes_parts(call)) return choose_parts(call, result, bias);
-    if (!on_cpu && fills_wide_tiles(call, m)) return call_kernel(call, file, "fp8_block_wide", "TC=%s%-s", c, without);
+    if (takes_parts(call)) return choose_parts(call, result, bias, by_columns);
+    if (!on_cpu && fills_wide_tiles(call, m))
+        return call_kernel(call, file, "fp8_block_wide", "TC=%s, COLUMNS=%s%-s", c, columns, without);
     if (on_hopper && !is_small && 2 * tiles <= processors)
-        return call_kernel(call, file, "fp8_block_narrow", "TC=%s%-s", c, without);
-    return call_kernel(call, file, "fp8_block", "TC=%s, BM=%d%s%-s", c,
+        return call_kernel(call, file, "fp8_block_narrow", "TC=%s, COLUMNS=%s%-s", c, columns, without);
+    return call_kernel(call, file, "fp8_block", "TC=%s, COLUMNS=%s, BM=%d%s%-s", c, columns,
                        is_small || m <= FEW_TILES_ROWS ? FEW_TILES_ROWS : TILE_ROWS,
                        is_small ? ", BN=64, STAGES=5" : "", without);
+}
+
+const char *gemm_row_scales_shape(const kiln_tensor *scales)
+{
+    return call_has_columns(scales) ? "SA[BLOCKS][M]" : "[M][BLOCKS]";
 }
 
 // ---- the operator
@@ -88,10 +94,11 @@ kiln_status gemm_prepare_blocks(Call *call, const kiln_gemm_args *g)
     call_bind(call, "ROWS", rounded_up(n, BLOCK) / BLOCK, "b");
     const Want wants[] = { { IN, "a", g->a, 1 << KILN_E4M3, "A[M][K]" },
                            { IN, "b", g->b, 1 << KILN_E4M3, "W[N][K]" },
-                           { IN, "a_scales", g->a_scales, 1 << KILN_F32, "[M][BLOCKS]" },
+                           { IN, "a_scales", call_by_columns(call, g->a_scales), 1 << KILN_F32,
+                             gemm_row_scales_shape(g->a_scales) },
                            { IN, "b_scales", g->b_scales, 1 << KILN_F32, "[ROWS][BLOCKS]" },
                            { IN_OPTIONAL, "bias", g->bias, same ? same : TYPES_FLOAT, "[N]" },
                            { OUT, "c", g->c, TYPES_FLOAT, "C[M][N]" } };
     status = call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
-    return status ? status : gemm_choose_blocks(call, g->c->type, g->bias);
+    return status ? status : gemm_choose_blocks(call, g->c->type, g->bias, call_has_columns(g->a_scales));
 }

@@ -399,9 +399,13 @@ kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_ar
 // The three tensors of a cast, and the counts of groups of rows.
 static kiln_status check_cast(Call *call, const kiln_cast_fp8_args *a)
 {
+    const bool by_columns = call_has_columns(a->scales) && a->group && !a->counts;
     const Want rows[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
                           { OUT, "out", a->out, 1 << KILN_E4M3, "Y[M][N]" },
-                          { OUT, "scales", a->scales, 1 << KILN_F32, a->group ? "[M][groups]" : "[M]" } };
+                          { OUT, "scales", by_columns ? call_by_columns(call, a->scales) : a->scales, 1 << KILN_F32,
+                            by_columns ? "Scale[groups][M]"
+                            : a->group ? "[M][groups]"
+                                       : "[M]" } };
     const Want counted[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
                              { IN, "counts", a->counts, 1 << KILN_I32, "[G]" },
                              { OUT, "out", a->out, 1 << KILN_E4M3, "Y[G][R][N]" },
@@ -431,7 +435,8 @@ kiln_status kiln_cast_fp8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_fp
     if (a->counts)
         status = call_kernel(&call, "cast/grouped.tile", "cast_grouped", "T=%s, GROUP=%d", type, (int)a->group);
     else if (a->group)
-        status = call_kernel(&call, "cast/fp8.tile", "cast_per_group", "T=%s, GROUP=%d", type, (int)a->group);
+        status = call_kernel(&call, "cast/fp8.tile", "cast_per_group", "T=%s, GROUP=%d, COLUMNS=%s", type,
+                             (int)a->group, yes(call_has_columns(a->scales)));
     else status = call_kernel(&call, "cast/fp8.tile", "cast_per_token", "T=%s", type);
     return status ? status : call_run(&call, stream, NULL, 0);
 }

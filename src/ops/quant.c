@@ -65,6 +65,7 @@ static const Format formats[] = {
     [KILN_QUANT_W4A8]      = { "W4A8",    KILN_I4,   BY_ROWS,   0,  1 << KILN_F32, PLAIN_ONLY,                                 false, false },
     [KILN_QUANT_W2A8]      = { "W2A8",    KILN_I2,   BY_ROWS,   0,  1 << KILN_F32, PLAIN_ONLY | 1 << KILN_QUANT_INTERLEAVED,   false, false },
     [KILN_QUANT_FP8_BLOCK] = { "FP8_BLOCK", KILN_E4M3, BY_BLOCKS, 0, 1 << KILN_F32, PLAIN_ONLY,                                false, false },
+    [KILN_QUANT_W4A8U]     = { "W4A8U",   KILN_U4,   BY_ROWS,   0,  1 << KILN_F32, PLAIN_ONLY,                                 true,  false },
 };
 // clang-format on
 
@@ -139,7 +140,7 @@ static unsigned code_types(const Format *f) { return 1u << f->code | 1u << KILN_
 
 // ---- products
 
-enum { A, CODES, SCALES, ZEROS, MINIMA, BIAS, C, A_SCALES = ZEROS };
+enum { A, CODES, SCALES, ZEROS, MINIMA };
 
 static kiln_status check_columns(const Call *call, const kiln_quantised_gemm_args *g, int64_t multiple)
 {
@@ -159,13 +160,15 @@ static kiln_status check_presence(const Call *call, const Format *f, const kiln_
                          g->minima ? "not null" : "null", f->name, f->minima ? "some" : "none");
     if (g->a_scales && f->scaling == BY_GROUPS)
         return call_fail(call, KILN_BAD_ARGUMENT, "'a_scales' is not null, but format %s has none", f->name);
+    if (g->residual && f->scaling != BY_GROUPS)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'residual' is not null, but format %s takes none", f->name);
     return KILN_OK;
 }
 
-static unsigned result_types(const kiln_tensor *c)
+static unsigned result_types(const kiln_tensor *c, unsigned types)
 {
-    const unsigned of_c = c && (unsigned)c->type <= KILN_BOOL ? TYPES_FLOAT & 1u << c->type : 0;
-    return of_c ? of_c : TYPES_FLOAT;
+    const unsigned of_c = c && (unsigned)c->type <= KILN_BOOL ? types & 1u << c->type : 0;
+    return of_c ? of_c : types;
 }
 
 static kiln_status check_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
@@ -173,6 +176,7 @@ static kiln_status check_groups(Call *call, const Format *f, const kiln_quantise
     const int64_t k = g->a && g->a->rank == 2 ? g->a->shape[1] : 0;
     const unsigned same = g->scales && (unsigned)g->scales->type <= KILN_BOOL ? 1u << g->scales->type : TYPES_16;
     const unsigned of_a = g->a && (unsigned)g->a->type <= KILN_BOOL ? 1u << g->a->type : 0;
+    const bool is_turned = call_has_columns(g->c);
     int64_t columns;
     const char *const codes = codes_shape(f, g->codes, k, &columns);
     call_bind(call, "CODES", columns, "a");
@@ -184,16 +188,39 @@ static kiln_status check_groups(Call *call, const Format *f, const kiln_quantise
         { IN,          "scales", g->scales, f->scales,                       "[N][GROUPS]" },
         { IN_OPTIONAL, "zeros",  g->zeros,  1 << KILN_U8,                    "[N][GROUPS]" },
         { IN_OPTIONAL, "minima", g->minima, same,                            "[N][GROUPS]" },
-        { IN_OPTIONAL, "bias",   g->bias,   result_types(g->c),              "[N]" },
-        { OUT,         "c",      g->c,      1 << KILN_F32 | of_a,            "C[M][N]" },
+        { IN_OPTIONAL, "bias",   g->bias,   result_types(g->c, TYPES_FLOAT), "[N]" },
+        { IN_OPTIONAL, "residual", g->residual, result_types(g->c, TYPES_FLOAT), "RES[M][N]" },
+        { OUT,         "c",      call_by_columns(call, g->c), 1 << KILN_F32 | of_a, is_turned ? "C[N][M]" : "C[M][N]" },
     };
     // clang-format on
     return call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
 }
 
+// Products of bytes, with scales of rows.
 static kiln_status check_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
 {
-    const bool by_blocks = f->scaling == BY_BLOCKS;
+    const bool is_turned = call_has_columns(g->c);
+    const int64_t k = g->a && g->a->rank == 2 ? g->a->shape[1] : 0;
+    const unsigned results = g->a_scales || g->scales ? TYPES_FLOAT : TYPES_FLOAT | 1 << KILN_I32;
+    int64_t columns;
+    const char *const codes = codes_shape(f, g->codes, k, &columns);
+    call_bind(call, "CODES", columns, "a");
+    // clang-format off
+    const Want wants[] = {
+        { IN,          "a",        g->a,        1 << KILN_I8,  "A[M][K]" },
+        { IN,          "codes",    g->codes,    code_types(f), codes },
+        { IN_OPTIONAL, "a_scales", g->a_scales, 1 << KILN_F32, "[M]" },
+        { IN_OPTIONAL, "scales",   g->scales,   1 << KILN_F32, "[N]" },
+        { IN_OPTIONAL, "zeros",    g->zeros,    1 << KILN_U8,  "[N]" },
+        { IN_OPTIONAL, "bias",     g->bias,     result_types(g->c, results), "[N]" },
+        { OUT,         "c",        call_by_columns(call, g->c), results, is_turned ? "C[N][M]" : "C[M][N]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
+}
+
+static kiln_status check_blocks(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
+{
     const int64_t k = g->a && g->a->rank == 2 ? g->a->shape[1] : 0,
                   n = g->codes && g->codes->rank == 2 ? g->codes->shape[0] : 0;
     int64_t columns;
@@ -203,12 +230,12 @@ static kiln_status check_bytes(Call *call, const Format *f, const kiln_quantised
     call_bind(call, "ROWS", padded(n) / BLOCK, "codes");
     // clang-format off
     const Want wants[] = {
-        { IN,          "a",        g->a,        by_blocks ? 1 << KILN_E4M3 : 1 << KILN_I8, "A[M][K]" },
-        { IN,          "codes",    g->codes,    code_types(f), codes },
-        { by_blocks ? IN : IN_OPTIONAL, "a_scales", g->a_scales, 1 << KILN_F32, by_blocks ? "[M][BLOCKS]" : "[M]" },
-        { by_blocks ? IN : IN_OPTIONAL, "scales",   g->scales,   1 << KILN_F32, by_blocks ? "[ROWS][BLOCKS]" : "[N]" },
-        { IN_OPTIONAL, "bias",     g->bias,     result_types(g->c), "[N]" },
-        { OUT,         "c",        g->c,        TYPES_FLOAT, "C[M][N]" },
+        { IN,          "a",        g->a,        1 << KILN_E4M3, "A[M][K]" },
+        { IN,          "codes",    g->codes,    code_types(f),  codes },
+        { IN,          "a_scales", call_by_columns(call, g->a_scales), 1 << KILN_F32, gemm_row_scales_shape(g->a_scales) },
+        { IN,          "scales",   g->scales,   1 << KILN_F32,  "[ROWS][BLOCKS]" },
+        { IN_OPTIONAL, "bias",     g->bias,     result_types(g->c, TYPES_FLOAT), "[N]" },
+        { OUT,         "c",        g->c,        TYPES_FLOAT,    "C[M][N]" },
     };
     // clang-format on
     return call_check(call, wants, COUNT(wants), "workspace", g->workspace, g->workspace_bytes);
@@ -220,7 +247,9 @@ static kiln_status check(Call *call, const kiln_quantised_gemm_args *g, const Fo
     if (!status) status = check_presence(call, *f, g);
     if (!status) status = check_columns(call, g, (*f)->scaling == BY_GROUPS ? K_STEP : BLOCK);
     if (status) return status;
-    return (*f)->scaling == BY_GROUPS ? check_groups(call, *f, g) : check_bytes(call, *f, g);
+    return (*f)->scaling == BY_GROUPS   ? check_groups(call, *f, g)
+           : (*f)->scaling == BY_BLOCKS ? check_blocks(call, *f, g)
+                                        : check_bytes(call, *f, g);
 }
 
 // Rows of a tile, its parts along K, and the last columns of c of which tiles are divided into them.
@@ -392,10 +421,11 @@ static kiln_status choose_row(Call *call, const Format *f, const kiln_quantised_
 {
     retype(call, A, g->a->type, K_STEP);
     retype(call, CODES, KILN_U32, 0);
-    return call_kernel(call, "quant/row.tile", "quant_row", "T=%s, TC=%s, SIGNED=%s, TS=%s, G=%d%-s%-s%-s",
-                       kiln_type_name(g->a->type), kiln_type_name(g->c->type), yes(f->code == KILN_I4),
-                       kiln_type_name(g->scales->type), group, LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
-                       LACKS(g->bias, "BIAS"));
+    return call_kernel(call, "quant/row.tile", "quant_row",
+                       "T=%s, TC=%s, SIGNED=%s, TS=%s, G=%d, TURNED=%s%-s%-s%-s%-s", kiln_type_name(g->a->type),
+                       kiln_type_name(g->c->type), yes(f->code == KILN_I4), kiln_type_name(g->scales->type), group,
+                       yes(call_has_columns(g->c)), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
+                       LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
 }
 
 static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
@@ -405,19 +435,20 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     const char *const a = kiln_type_name(g->a->type), *const c = kiln_type_name(g->c->type);
     const char *const code = kiln_type_name(f->code), *const scale = kiln_type_name(g->scales->type);
     const bool is_nf4 = g->format == KILN_QUANT_NF4, is_left = !ops_on_cpu(call->ops) && f->code != KILN_E4M3;
-    const bool is_few = ops_on_hopper(call->ops) && takes_few(f, group);
+    const bool is_few = ops_on_hopper(call->ops) && takes_few(f, group), is_turned = call_has_columns(g->c);
     if (takes_row(call, f, g, group)) return choose_row(call, f, g, group);
     if (m <= gemv_rows(call, f, is_few)) {
         char step[16];
         retype(call, A, g->a->type, chunk);
         retype(call, CODES, f->code, chunk);
         return call_kernel(call, "quant/weights.tile", "quant_gemv",
-                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, MB=%d, E=%d%s%-s%-s%-s", a, c, code, scale, group,
-                           yes(is_nf4), m < 3 ? (int)m + (m == 0) : 4, chunk, step_on_cpu(call, chunk, step),
-                           LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
+                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, TURNED=%s, MB=%d, E=%d%s%-s%-s%-s%-s", a, c, code,
+                           scale, group, yes(is_nf4), yes(is_turned), m < 3 ? (int)m + (m == 0) : 4, chunk,
+                           step_on_cpu(call, chunk, step), LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"),
+                           LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
     }
-    // Groups of 16 have more scales than threads have registers beside the largest tiles.
-    const int rows_most = group < K_STEP ? TILE_ROWS : LARGE_TILE_ROWS;
+    // Groups of 16 have more scales than threads have registers beside the largest tiles, and so has a matrix that is added.
+    const int rows_most = group < K_STEP || g->residual ? TILE_ROWS : LARGE_TILE_ROWS;
     const Tiling tiling = is_few && m <= FEW_MOST_ROWS ? choose_few(call, m, padded(k) / BLOCK, group)
                           : is_left ? choose_left(call, group_tiles, m, padded(k) / BLOCK, is_few ? FEW_TILES_ROWS : 1,
                                                   rows_most, PARTS_MOST)
@@ -426,10 +457,11 @@ static kiln_status choose_groups(Call *call, const Format *f, const kiln_quantis
     retype(call, SCALES, g->scales->type, BLOCK / group);
     if (g->zeros) retype(call, ZEROS, KILN_U8, BLOCK / group);
     if (g->minima) retype(call, MINIMA, g->minima->type, BLOCK / group);
-    const kiln_status status = call_kernel(call, "quant/weights.tile", "quant_matmul",
-                                           "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, SPLIT=%s, BM=%d%-s%-s%-s", a, c,
-                                           code, scale, group, yes(is_nf4), yes(tiling.parts > 1), tiling.rows,
-                                           LACKS(g->zeros, "Z"), LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"));
+    const kiln_status status =
+        call_kernel(call, "quant/weights.tile", "quant_matmul",
+                    "T=%s, TC=%s, Q=%s, TS=%s, G=%d, NF4=%s, SPLIT=%s, TURNED=%s, BM=%d%-s%-s%-s%-s", a, c, code, scale,
+                    group, yes(is_nf4), yes(tiling.parts > 1), yes(is_turned), tiling.rows, LACKS(g->zeros, "Z"),
+                    LACKS(g->minima, "MINIMA"), LACKS(g->bias, "BIAS"), LACKS(g->residual, "RES"));
     call_add(call, KILN_INT(tiling.parts));
     call_add(call, KILN_INT(tiling.columns));
     return status;
@@ -443,7 +475,7 @@ static bool takes_bytes_rows(const Call *call, int bits)
 }
 
 // Codes fetched ahead: one row of many, or several rows whose tiles fill the processors, nearly.
-static kiln_status choose_bytes_rows(Call *call, const kiln_quantised_gemm_args *g, int bits)
+static kiln_status choose_bytes_rows(Call *call, const Format *f, const kiln_quantised_gemm_args *g, int bits)
 {
     const int64_t m = call_extent(call, "M"), n = call_extent(call, "N");
     const bool is_ring = m > 1 ? (n + RING_COLUMNS - 1) / RING_COLUMNS * m * 4 >= ops_processors(call->ops) * 3
@@ -451,9 +483,10 @@ static kiln_status choose_bytes_rows(Call *call, const kiln_quantised_gemm_args 
     retype(call, A, KILN_U32, is_ring ? WORD_BITS / bits : WORDS_READ);
     retype(call, CODES, KILN_U32, is_ring ? 0 : WORDS_READ);
     return call_kernel(call, is_ring ? "quant/bytes_ring.tile" : "quant/bytes_row.tile",
-                       is_ring ? "quant_bytes_ring" : "quant_bytes_row", "TC=%s, BITS=%d%s%-s%-s%-s",
-                       kiln_type_name(g->c->type), bits, is_ring && m > 1 ? ", BN=128" : "", LACKS(g->a_scales, "SA"),
-                       LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+                       is_ring ? "quant_bytes_ring" : "quant_bytes_row",
+                       "TC=%s, BITS=%d, UNSIGNED=%s, TURNED=%s%s%-s%-s%-s%-s", kiln_type_name(g->c->type), bits,
+                       yes(f->code == KILN_U4), yes(call_has_columns(g->c)), is_ring && m > 1 ? ", BN=128" : "",
+                       LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->zeros, "Z"), LACKS(g->bias, "BIAS"));
 }
 
 static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
@@ -461,26 +494,29 @@ static kiln_status choose_bytes(Call *call, const Format *f, const kiln_quantise
     const int64_t m = call_extent(call, "M");
     const bool on_cpu = ops_on_cpu(call->ops);
     const char *const c = kiln_type_name(g->c->type), *const code = kiln_type_name(f->code);
+    const char *const turned = yes(call_has_columns(g->c));
     const bool is_left = !on_cpu && f->scaling == BY_ROWS && f->code != KILN_I8;
     const int rows = is_left               ? choose_left(call, byte_tiles, m, 1, 1, LARGE_TILE_ROWS, 1).rows
                      : m <= FEW_TILES_ROWS ? FEW_TILES_ROWS
                                            : TILE_ROWS;
     if (f->scaling == BY_BLOCKS) {
         retype(call, CODES, f->code, 0);
-        return gemm_choose_blocks(call, g->c->type, g->bias);
+        return gemm_choose_blocks(call, g->c->type, g->bias, call_has_columns(g->a_scales));
     }
     const int bits = (int)kiln_type_bits(f->code);
-    if (is_left && takes_bytes_rows(call, bits)) return choose_bytes_rows(call, g, bits);
+    if (is_left && takes_bytes_rows(call, bits)) return choose_bytes_rows(call, f, g, bits);
     if (!is_left && m <= FEW_ROWS) {
         const int chunk = on_cpu ? BLOCK : 16;
         retype(call, A, KILN_I8, chunk);
         retype(call, CODES, f->code, chunk);
-        return call_kernel(call, "quant/bytes.tile", "quant_bytes_gemv", "TC=%s, Q=%s, E=%d%-s%-s%-s", c, code, chunk,
-                           LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+        return call_kernel(call, "quant/bytes.tile", "quant_bytes_gemv", "TC=%s, Q=%s, TURNED=%s, E=%d%-s%-s%-s%-s", c,
+                           code, turned, chunk, LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->zeros, "Z"),
+                           LACKS(g->bias, "BIAS"));
     }
     retype(call, CODES, f->code, BLOCK);
-    return call_kernel(call, "quant/bytes.tile", "quant_by_bytes", "TC=%s, Q=%s, BM=%d%-s%-s%-s", c, code, rows,
-                       LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->bias, "BIAS"));
+    return call_kernel(call, "quant/bytes.tile", "quant_by_bytes", "TC=%s, Q=%s, BM=%d, TURNED=%s%-s%-s%-s%-s", c, code,
+                       rows, turned, LACKS(g->a_scales, "SA"), LACKS(g->scales, "SW"), LACKS(g->zeros, "Z"),
+                       LACKS(g->bias, "BIAS"));
 }
 
 static kiln_status choose(Call *call, const Format *f, const kiln_quantised_gemm_args *g)
@@ -591,7 +627,7 @@ static kiln_status check_pack_presence(const Call *call, const Format *f, const 
     if ((g->scales != NULL) != grouped)
         return call_fail(call, KILN_BAD_ARGUMENT, "'scales' is %s",
                          grouped ? "null" : "not null: format has none that are packed");
-    if (g->weight_zeros && !f->zeros)
+    if (g->weight_zeros && !(f->zeros && grouped))
         return call_fail(call, KILN_BAD_ARGUMENT, "'weight_zeros' is not null, but format %s has none", f->name);
     if ((g->zeros != NULL) != (g->weight_zeros != NULL))
         return call_fail(call, KILN_BAD_ARGUMENT, "'zeros' is %s",
@@ -732,7 +768,7 @@ static kiln_status check_unpack(Call *call, const Format *f, const kiln_quant_un
     const Want wants[] = {
         { IN,          "codes",   g->codes,   code_types(f), codes },
         { by_rows ? IN_OPTIONAL : IN, "scales", g->scales, f->scales, by_groups ? "[N][GROUPS]" : by_rows ? "[N]" : "[ROWS][GROUPS]" },
-        { IN_OPTIONAL, "zeros",   g->zeros,   1 << KILN_U8,  "[N][GROUPS]" },
+        { IN_OPTIONAL, "zeros",   g->zeros,   1 << KILN_U8,  by_rows ? "[N]" : "[N][GROUPS]" },
         { IN_OPTIONAL, "minima",  g->minima,  same,          "[N][GROUPS]" },
         { OUT,         "weights", g->weights, TYPES_FLOAT,   "Y[N][K]" },
     };
@@ -740,13 +776,13 @@ static kiln_status check_unpack(Call *call, const Format *f, const kiln_quant_un
     return call_check(call, wants, COUNT(wants), NULL, NULL, 0);
 }
 
-// Scales of rows, [N], as [N][1][1].
-static void take_row_scales(Call *call)
+// A number for each row, [N], as [N][1][1].
+static void take_of_rows(Call *call, int i)
 {
-    if (!call->tensors[U_SCALES]) return;
-    kiln_tensor t = *call->tensors[U_SCALES];
+    if (!call->tensors[i]) return;
+    kiln_tensor t = *call->tensors[i];
     t.rank = 3, t.shape[1] = t.shape[2] = 1, t.has_strides = false;
-    call->tensors[U_SCALES] = call_keep(call, &t);
+    call->tensors[i] = call_keep(call, &t);
 }
 
 kiln_status kiln_quant_unpack(kiln_ops *ops, kiln_stream *stream, const kiln_quant_unpack_args *args)
@@ -760,9 +796,13 @@ kiln_status kiln_quant_unpack(kiln_ops *ops, kiln_stream *stream, const kiln_qua
     if (status) return status;
     const int group = f->scaling == BY_GROUPS ? group_of(f, args->group) : BLOCK;
     retype(&call, U_CODES, f->code, BLOCK);
-    if (f->scaling == BY_ROWS) take_row_scales(&call);
-    else retype(&call, U_SCALES, args->scales->type, BLOCK / group);
-    if (args->zeros) retype(&call, U_ZEROS, KILN_U8, BLOCK / group);
+    if (f->scaling == BY_ROWS) {
+        take_of_rows(&call, U_SCALES);
+        take_of_rows(&call, U_ZEROS);
+    } else {
+        retype(&call, U_SCALES, args->scales->type, BLOCK / group);
+        if (args->zeros) retype(&call, U_ZEROS, KILN_U8, BLOCK / group);
+    }
     if (args->minima) retype(&call, U_MINIMA, args->minima->type, BLOCK / group);
     status = call_kernel(
         &call, "quant/unpack.tile", "quant_unpack", "T=%s, Q=%s, TS=%s, G=%d, NF4=%s, WHOLE=%s, ROWS=%d%s%s%s",

@@ -21,6 +21,7 @@ void lift_branches(TileKernel *kernel);   // a branch that is the same for all i
 void make_copies(TileKernel *kernel);     // a forall that copies element by element becomes a copy
 void forward_copies(TileKernel *kernel);  // what reads a copy of a tile reads the tile
 void sink_tiles(TileKernel *kernel);      // a tile that only a loop's body uses is one of the body
+void pack_tiles(TileKernel *kernel);      // GPUs with boxes: a tile of packed elements is one of bytes
 void halve_steps(TileKernel *kernel);     // GPUs: a product's step that is too large for shared memory becomes two
 void split_groups(TileKernel *kernel);    // GPUs: a forall over fragments of different groups becomes one for each
 void index_constants(TileKernel *kernel); // GPUs: a constant that subscripts a fragment becomes an index

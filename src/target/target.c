@@ -42,6 +42,7 @@ static const Pass cuda_passes[] = {
     { "make-copies",     make_copies },
     { "forward-copies",  forward_copies },
     { "sink-tiles",      sink_tiles },
+    { "pack-tiles",      pack_tiles },
     { "halve-steps",     halve_steps },
     { "split-groups",    split_groups },
     { "index-constants", index_constants },

@@ -367,6 +367,24 @@ static void casts(void **state)
     }
 }
 
+// Scales by columns, which lie apart: the same ones.
+static void casts_by_columns(void **state)
+{
+    enum { ROWS = 3, PITCH = 4, COLUMNS = 200, BLOCKS = 2 };
+    Array *const x = drawn(KILN_BF16, ROWS, COLUMNS, -20, 20), *const out = result(KILN_E4M3, ROWS, COLUMNS),
+                 *const scales = result(KILN_F32, ROWS, BLOCKS), *const columns = result(KILN_F32, BLOCKS, PITCH);
+    kiln_tensor turned = columns->tensor;
+    turned.shape[0] = ROWS, turned.shape[1] = BLOCKS, turned.has_strides = true;
+    turned.strides[0] = 1, turned.strides[1] = PITCH;
+    kiln_cast_fp8_args args = { .x = of(x), .out = of(out), .scales = of(scales), .group = 128 };
+    done(kiln_cast_fp8(ops, NULL, &args));
+    args.scales = &turned;
+    done(kiln_cast_fp8(ops, NULL, &args));
+    array_fetch(scales), array_fetch(columns);
+    for (int64_t i = 0; i < ROWS * BLOCKS; i++)
+        assert_true(get(columns, i % BLOCKS * PITCH + i / BLOCKS) == get(scales, i));
+}
+
 // Groups of rows that stand back to back, each in a place of its own.
 static void casts_of_groups(void **state)
 {
@@ -533,6 +551,7 @@ int main(void)
         cmocka_unit_test_teardown(cross_entropy_of_long_rows, free_arrays),
         cmocka_unit_test_teardown(embedding, free_arrays),
         cmocka_unit_test_teardown(casts, free_arrays),
+        cmocka_unit_test_teardown(casts_by_columns, free_arrays),
         cmocka_unit_test_teardown(casts_of_groups, free_arrays),
         cmocka_unit_test_teardown(casts_to_int8, free_arrays),
         cmocka_unit_test_teardown(hadamard, free_arrays),

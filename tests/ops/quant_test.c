@@ -62,6 +62,7 @@ static double number_of(kiln_quant_format format, int code)
     case KILN_QUANT_W2A8: return code < 2 ? code : code - 4;
     case KILN_QUANT_INT8:
     case KILN_QUANT_W8A8: return code < 128 ? code : code - 256;
+    case KILN_QUANT_W4A8U:
     case KILN_QUANT_INT4:
     case KILN_QUANT_INT2:
     case KILN_QUANT_INT4MIN: break;
@@ -277,6 +278,22 @@ static kiln_quantised_gemm_args args_of(const Case *c, const Weights *w, const A
                                        .group = c->group };
 }
 
+// `to`, of [N][M], as the [M][N] whose columns these are.
+static kiln_tensor turned(const Array *to)
+{
+    kiln_tensor t = to->tensor;
+    t.shape[0] = to->tensor.shape[1], t.shape[1] = to->tensor.shape[0];
+    t.has_strides = true;
+    t.strides[0] = 1, t.strides[1] = to->tensor.shape[1];
+    return t;
+}
+
+static void turn(double *to, const double *from, int64_t m, int64_t n)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) to[j * m + i] = from[i * n + j];
+}
+
 static void multiply(const Case *c, const Weights *w, int64_t m, bool with_bias)
 {
     Array *const a = ARRAY(c->a, m, K), *const to = ARRAY(KILN_F32, m, N),
@@ -297,6 +314,47 @@ static void multiply(const Case *c, const Weights *w, int64_t m, bool with_bias)
     array_fetch(to);
     assert_close("c", to, expected, (Tolerance){ 2e-2 * sqrt(size), 1e-2, 1e-5 });
     test_free(expected);
+}
+
+// A matrix added, and c by columns.
+static void multiply_and_add(const Case *c, const Weights *w, int64_t m)
+{
+    Array *const a = ARRAY(c->a, m, K), *const to = ARRAY(KILN_F32, m, N), *const by_columns = ARRAY(KILN_F32, N, m),
+                 *const residual = ARRAY(KILN_F32, m, N);
+    double *const expected = test_malloc(sizeof(double) * (size_t)(m * N)), *const across = test_malloc(
+                                                                                sizeof(double) * (size_t)(m * N));
+    const kiln_tensor c_turned = turned(by_columns);
+    fill_random(a, -1, 1), fill_random(residual, -9, 9);
+    array_send(to), array_send(by_columns);
+    for (int64_t i = 0; i < m * N; i++) {
+        expected[i] = get(residual, i);
+        for (int64_t k = 0; k < K; k++) expected[i] += get(a, i / N * K + k) * w->numbers[i % N * K + k];
+    }
+    turn(across, expected, m, N);
+    kiln_quantised_gemm_args args = args_of(c, w, a, NULL, to);
+    args.residual = of(residual);
+    run(args);
+    args.c = &c_turned;
+    run(args);
+    array_fetch(to), array_fetch(by_columns);
+    double size = 0;
+    for (int64_t i = 0; i < m * N; i++) size += expected[i] * expected[i] / (double)(m * N);
+    assert_close("c", to, expected, (Tolerance){ 2e-2 * sqrt(size), 1e-2, 1e-5 });
+    assert_close("c by columns", by_columns, across, (Tolerance){ 2e-2 * sqrt(size), 1e-2, 1e-5 });
+    test_free(expected), test_free(across);
+}
+
+static void matrices_added(void **state)
+{
+    static const Case cases[] = {
+        { KILN_QUANT_MXFP4, KILN_QUANT_PLAIN, 4, 32, 32, false, KILN_BF16, KILN_U8 },
+        { KILN_QUANT_INT4, KILN_QUANT_PLAIN, 4, 128, 128, true, KILN_F16, KILN_F16 },
+    };
+    for (int i = 0; i < 2; i++) {
+        Weights w = packed_weights(&cases[i]);
+        for (int64_t m = 1; m <= 72; m += m == 1 ? 15 : 56) multiply_and_add(&cases[i], &w, m);
+        test_free(w.numbers);
+    }
 }
 
 // Packed weights are what they stood for, rounded to a type of 16 bits at most twice.
@@ -401,6 +459,62 @@ static void bytes(void **state)
     check_bytes(KILN_QUANT_W2A8, 2, FEW, WIDE);
 }
 
+// Codes without sign, less a zero of each row, to i32 and f32, by rows and by columns; and as numbers.
+static void check_zeros_of_rows(int64_t m)
+{
+    const Case c = { KILN_QUANT_W4A8U, KILN_QUANT_PLAIN, 4, 0, 0, false, KILN_I8, 0 };
+    Weights w = { .source = ARRAY(KILN_U8, N, K / 2), .codes = ARRAY(KILN_U8, N, K / 2) };
+    Array *const a = ARRAY(KILN_I8, m, K), *const whole = ARRAY(KILN_I32, m, N), *const to = ARRAY(KILN_F32, N, m),
+                 *const rows = ARRAY(KILN_F32, m), *const zeros = ARRAY(KILN_U8, N),
+                 *const back = ARRAY(KILN_F32, N, K);
+    double *const numbers = test_malloc(sizeof(double) * N * K),
+                  *const sums = test_malloc(sizeof(double) * (size_t)(m * N)),
+                  *const across = test_malloc(sizeof(double) * (size_t)(m * N));
+    const kiln_tensor c_turned = turned(to);
+    clear(w.source);
+    for (int64_t i = 0; i < N; i++) set(zeros, i, (double)integer(0, 15));
+    for (int64_t i = 0; i < N * K; i++) {
+        const int code = (int)integer(0, 15);
+        put_code(&c, w.source, i / K, i % K, code);
+        numbers[i] = number_of(c.format, code) - get(zeros, i / K);
+    }
+    for (int64_t i = 0; i < m * K; i++) set(a, i, (double)integer(-128, 127));
+    for (int64_t i = 0; i < m; i++) set(rows, i, ldexp(1, (int)(i % 5) - 2)); // exact
+    Array *const sent[] = { w.source, w.codes, zeros, a, rows, whole, to, back };
+    for (int i = 0; i < 8; i++) array_send(sent[i]);
+    const kiln_quant_pack_args pack = pack_args(&c, &w);
+    assert_ok(kiln_quant_pack(ops, NULL, &pack));
+    for (int64_t i = 0; i < m * N; i++) {
+        sums[i] = 0;
+        for (int64_t k = 0; k < K; k++) sums[i] += get(a, i / N * K + k) * numbers[i % N * K + k];
+        across[i % N * m + i / N] = sums[i] * get(rows, i / N);
+    }
+    kiln_quantised_gemm_args product = args_of(&c, &w, a, NULL, whole);
+    product.zeros = of(zeros);
+    run(product);
+    product.a_scales = of(rows);
+    product.c = &c_turned;
+    run(product);
+    const kiln_quant_unpack_args unpack = {
+        .codes = of(w.codes), .zeros = of(zeros), .weights = of(back), .format = c.format
+    };
+    assert_ok(kiln_quant_unpack(ops, NULL, &unpack));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(whole), array_fetch(to), array_fetch(back);
+    assert_close("c", whole, sums, (Tolerance){ 1e-9, 0, 1e-9 });
+    assert_close("c by columns", to, across, (Tolerance){ 1e-9, 0, 1e-9 });
+    assert_close("weights", back, numbers, (Tolerance){ 1e-9, 0, 1e-9 });
+    test_free(numbers), test_free(sums), test_free(across);
+}
+
+static void zeros_of_rows(void **state)
+{
+    check_zeros_of_rows(1);
+    check_zeros_of_rows(4);
+    check_zeros_of_rows(20);
+    check_zeros_of_rows(132);
+}
+
 // Of every `step`-th column; the others are taken as they are.
 static void check_blocks_of_fp8(int64_t M, int64_t ROWS, int step)
 {
@@ -410,13 +524,27 @@ static void check_blocks_of_fp8(int64_t M, int64_t ROWS, int step)
     double *const expected = test_malloc(sizeof(double) * (size_t)(M * ROWS));
     fill_random(a, -1, 1), fill_random(codes, -1, 1), fill_random(a_scales, 0.5, 2), fill_random(scales, 0.5, 2);
     array_send(to);
-    run((kiln_quantised_gemm_args){ .a = of(a),
-                                    .codes = of(codes),
-                                    .scales = of(scales),
-                                    .a_scales = of(a_scales),
-                                    .c = of(to),
-                                    .format = KILN_QUANT_FP8_BLOCK });
+    kiln_quantised_gemm_args args = { .a = of(a),
+                                      .codes = of(codes),
+                                      .scales = of(scales),
+                                      .a_scales = of(a_scales),
+                                      .c = of(to),
+                                      .format = KILN_QUANT_FP8_BLOCK };
+    run(args);
     array_fetch(to);
+    // The scales of a by columns, which lie apart: the same sums.
+    const int64_t pitch = (M + 3) / 4 * 4;
+    Array *const columns = ARRAY(KILN_F32, K / 128, pitch), *const same = ARRAY(KILN_F32, M, ROWS);
+    for (int64_t i = 0; i < K / 128 * pitch; i++)
+        set(columns, i, i % pitch < M ? get(a_scales, i % pitch * (K / 128) + i / pitch) : -7);
+    array_send(columns), array_send(same);
+    kiln_tensor by_columns = turned(columns);
+    by_columns.shape[0] = M;
+    args.a_scales = &by_columns;
+    args.c = of(same);
+    run(args);
+    array_fetch(same);
+    for (int64_t i = 0; i < M * ROWS; i++) assert_true(get(same, i) == get(to, i));
     for (int64_t m = 0; m < M; m++)
         for (int64_t n = 0; n < ROWS; n++) {
             double sum = 0;
@@ -566,6 +694,9 @@ static void what_is_refused(void **state)
     G((g.format = KILN_QUANT_INT4MIN, g.zeros = NULL), KILN_BAD_ARGUMENT,
       "'minima' is null, but format INT4MIN has some");
     G(g.a_scales = g.scales, KILN_BAD_ARGUMENT, "'a_scales' is not null, but format INT4 has none");
+    G(g.residual = of(a), KILN_BAD_TYPE, "'residual' is a tensor of bf16, expected f32");
+    G((g.format = KILN_QUANT_W8A8, g.zeros = NULL, g.residual = of(to)), KILN_BAD_ARGUMENT,
+      "'residual' is not null, but format W8A8 takes none");
     const kiln_tensor longest = kiln_tensor_of(device, NULL, KILN_BF16, 2, (int64_t[]){ 0, INT64_MAX - 31 });
     G(g.a = &longest, KILN_BAD_SHAPE, "dimension 1 of 'codes'");
     G(g.a = of(bytes), KILN_BAD_TYPE, "'a' is a tensor of i8, expected f16 or bf16");
@@ -603,6 +734,8 @@ int main(void)
         cmocka_unit_test_teardown(floats, free_arrays),
         cmocka_unit_test_teardown(blocks_of_ggml, free_arrays),
         cmocka_unit_test_teardown(bytes, free_arrays),
+        cmocka_unit_test_teardown(zeros_of_rows, free_arrays),
+        cmocka_unit_test_teardown(matrices_added, free_arrays),
         cmocka_unit_test_teardown(blocks_of_fp8, free_arrays),
         cmocka_unit_test_teardown(rows_may_lie_apart, free_arrays),
         cmocka_unit_test_teardown(codes_may_have_strides, free_arrays),

@@ -10,7 +10,7 @@ syntax keyword tileType f64 f32 tf32 f16 bf16 e4m3 e5m2 e2m1 int i64 i32 i16 i8 
 syntax keyword tileConstant false none true INFINITY NAN LOG2E LN2 PI TARGET ARCH CHECKED
 syntax match tileModifier '\<\(optional\|in\|out\|inout\|strided\|type\)\>\ze\s\+\h'
 syntax match tileWord '\<\(grid\|on\|require\|assume\|assert\|print\|layout\|stage\|view\|input\|tolerance\|cluster\|temp\)\>\ze\s*\((\|\h\|:\|\d\)'
-syntax match tileHint '\<\(warps\|occupancy\|rasterize\|persistent\|cluster\|accept\|swizzle\|padded\|rows\|columns\|partial\|transposed\|stages\|normal\|uniform\|permutation\|sorted\|relative\|absolute\|cosine\|outliers\|exact\)\>\ze\(\s*(\|\s\+[0-9.]\)'
+syntax match tileHint '\<\(warps\|occupancy\|rasterize\|persistent\|cluster\|early\|accept\|swizzle\|padded\|rows\|columns\|partial\|transposed\|stages\|normal\|uniform\|permutation\|sorted\|relative\|absolute\|cosine\|outliers\|exact\)\>\ze\(\s*(\|\s\+[0-9.]\)'
 syntax match tileFunction '\<\(exp\|exp2\|log\|log2\|sqrt\|rsqrt\|pow\|sin\|cos\|tanh\|erf\|abs\|floor\|ceil\|round\|rint\|trunc\|min\|max\|clamp\|fma\|ceildiv\|popcount\|clz\|ffs\|dot4\|random\|fast_tanh\|atomic_add\|atomic_min\|atomic_max\|atomic_and\|atomic_or\|atomic_exchange\|atomic_cas\|convert\|bitcast\|present\|transpose\|promote\|tf32x3\|sparse24\|cumsum\|random_int\)\>\ze\s*[(<]'
 " end of words
 

@@ -165,6 +165,8 @@ KILN_API kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_
 
 /* x is about out * scale, scale = max(largest magnitude, 1e-4) / 448 of a row, or of each `group` neighbours in it. NaN stays NaN.
  *
+ * Scales of groups may be contiguous by columns, with strides 1 and a multiple of 4, but with counts: as products by blocks take them.
+ *
  * With counts, rows of x are groups that stand back to back, counts[g] of them, and each group of out and scales has a place for R
  * rows, as kiln_grouped_gemm takes them with counts: codes and scales past its own are 0. Rows past R are left out. */
 typedef struct kiln_cast_fp8_args {

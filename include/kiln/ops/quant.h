@@ -24,17 +24,21 @@
  *
  * a is bf16 or f16; c and bias are both of one type, a's or f32. Scales may be of either 16-bit type: of a's they cost least.
  * For up to eight rows of a on the CPU, and two on a GPU, weights are not rounded; for more they are rounded once to a's type. Sums
- * are f32. The result is the same in every run.
+ * are f32, and so are bias and residual added. The result is the same in every run.
  *
  * The formats below multiply numbers of 8 bits, each with a scale for a row of a and for a column of c, or for blocks:
  *
  *     W8A8       a i8, codes i8 [N][P];  c = (a codes^T) * a_scales[m] * scales[n]; sums are i32, exact
  *     W4A8       the same with codes i4
+ *     W4A8U      the same with codes u4, from which zeros u8 [N], 0 to 64, are subtracted; NULL: 0
  *     W2A8       the same with codes i2: BitNet's -1, 0, 1
  *     FP8_BLOCK  a e4m3 with a_scales [M][P/128], codes e4m3 [N][P] with scales [(N + 127)/128][P/128], f32. Each block of 128
  *                along k is summed by the tensor cores, then scaled and added in f32.
  *
- * There scales and a_scales are f32, a has P columns, and c and bias are bf16, f16 or f32. Of i8 either may be absent: 1.
+ * There scales and a_scales are f32, a has P columns, and c and bias are bf16, f16 or f32. Of i8 either may be absent: 1; with
+ * neither c may be i32, the sums. a_scales of FP8_BLOCK may be contiguous by columns, with strides 1 and a multiple of 4.
+ *
+ * c may be contiguous by columns, its strides 1 and a multiple of 16 bytes: the transpose of c; but of FP8_BLOCK.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a and c may lie apart.
  * Kernels: kernels/quant.
@@ -61,7 +65,8 @@ typedef enum kiln_quant_format {
     KILN_QUANT_W8A8,
     KILN_QUANT_W4A8,
     KILN_QUANT_W2A8,
-    KILN_QUANT_FP8_BLOCK
+    KILN_QUANT_FP8_BLOCK,
+    KILN_QUANT_W4A8U
 } kiln_quant_format;
 
 typedef struct kiln_quantised_gemm_args {
@@ -69,7 +74,7 @@ typedef struct kiln_quantised_gemm_args {
     const kiln_tensor *a;            /* in   [M][K] */
     const kiln_tensor *codes;        /* in   [N][P], of the format's type or u8: [N][bytes] */
     const kiln_tensor *scales;       /* in   as the format says */
-    const kiln_tensor *zeros;        /* in   [N][P/G]; NULL: 0 */
+    const kiln_tensor *zeros;        /* in   [N][P/G], of W4A8U [N]; NULL: 0 */
     const kiln_tensor *minima;       /* in   [N][P/G], of the scales' type */
     const kiln_tensor *a_scales;     /* in   [M]; of FP8_BLOCK [M][P/128] */
     const kiln_tensor *bias;         /* in   [N]; NULL: none */
@@ -78,6 +83,7 @@ typedef struct kiln_quantised_gemm_args {
     int     group;                   /* G; not read where the format has one or none */
     void   *workspace;               /* kiln_quantised_gemm_workspace_size bytes */
     size_t  workspace_bytes;
+    const kiln_tensor *residual;     /* in   [M][N], of c's type, added in f32; of formats with groups; NULL: none */
 } kiln_quantised_gemm_args;
 
 KILN_API kiln_status kiln_quantised_gemm_workspace_size(kiln_ops *ops, const kiln_quantised_gemm_args *args,
@@ -130,8 +136,8 @@ KILN_API kiln_status kiln_quant_pack(kiln_ops *ops, kiln_stream *stream, const k
 typedef struct kiln_quant_unpack_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *codes;        /* in   [N][P], as kiln_quantised_gemm takes them, as all down to minima */
-    const kiln_tensor *scales;       /* in   as the format says; of W8A8, W4A8 and W2A8 NULL: 1 */
-    const kiln_tensor *zeros;        /* in   [N][P/G]; NULL: 0 */
+    const kiln_tensor *scales;       /* in   as the format says; of W8A8, W4A8, W4A8U and W2A8 NULL: 1 */
+    const kiln_tensor *zeros;        /* in   [N][P/G], of W4A8U [N]; NULL: 0 */
     const kiln_tensor *minima;       /* in   [N][P/G], of the scales' type */
     const kiln_tensor *weights;      /* out  bf16, f16 or f32 [N][K] */
     kiln_quant_format format;

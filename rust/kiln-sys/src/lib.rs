@@ -55,6 +55,7 @@ pub const KILN_QUANT_W8A8: kiln_quant_format = 9;
 pub const KILN_QUANT_W4A8: kiln_quant_format = 10;
 pub const KILN_QUANT_W2A8: kiln_quant_format = 11;
 pub const KILN_QUANT_FP8_BLOCK: kiln_quant_format = 12;
+pub const KILN_QUANT_W4A8U: kiln_quant_format = 13;
 
 pub type kiln_quant_layout = c_uint;
 pub const KILN_QUANT_PLAIN: kiln_quant_layout = 0;
@@ -2351,6 +2352,7 @@ pub struct kiln_quantised_gemm_args {
     pub group: c_int,
     pub workspace: *mut c_void,
     pub workspace_bytes: usize,
+    pub residual: *const kiln_tensor,
 }
 
 impl Default for kiln_quantised_gemm_args {

@@ -74,6 +74,7 @@ pub enum QuantFormat {
     QuantW4a8 = 10,
     QuantW2a8 = 11,
     QuantFp8Block = 12,
+    QuantW4a8u = 13,
 }
 
 /// `kiln_quant_layout` of the C headers.
@@ -3626,9 +3627,9 @@ impl QuantTernaryArgs<'_> {
 pub struct QuantUnpackArgs<'a> {
     /// `` in [N][P], as kiln_quantised_gemm takes them, as all down to minima ``
     pub codes: Option<&'a Tensor>,
-    /// `` in as the format says; of W8A8, W4A8 and W2A8 NULL: 1 ``
+    /// `` in as the format says; of W8A8, W4A8, W4A8U and W2A8 NULL: 1 ``
     pub scales: Option<&'a Tensor>,
-    /// `` in [N][P/G]; NULL: 0 ``
+    /// `` in [N][P/G], of W4A8U [N]; NULL: 0 ``
     pub zeros: Option<&'a Tensor>,
     /// `` in [N][P/G], of the scales' type ``
     pub minima: Option<&'a Tensor>,
@@ -3665,7 +3666,7 @@ pub struct QuantisedGemmArgs<'a> {
     pub codes: Option<&'a Tensor>,
     /// `` in as the format says ``
     pub scales: Option<&'a Tensor>,
-    /// `` in [N][P/G]; NULL: 0 ``
+    /// `` in [N][P/G], of W4A8U [N]; NULL: 0 ``
     pub zeros: Option<&'a Tensor>,
     /// `` in [N][P/G], of the scales' type ``
     pub minima: Option<&'a Tensor>,
@@ -3678,6 +3679,8 @@ pub struct QuantisedGemmArgs<'a> {
     pub format: QuantFormat,
     /// `` G; not read where the format has one or none ``
     pub group: i32,
+    /// `` in [M][N], of c's type, added in f32; of formats with groups; NULL: none ``
+    pub residual: Option<&'a Tensor>,
 }
 
 impl QuantisedGemmArgs<'_> {
@@ -3696,6 +3699,7 @@ impl QuantisedGemmArgs<'_> {
             c: tensor(self.c, held),
             format: self.format as u32,
             group: self.group,
+            residual: tensor(self.residual, held),
             ..Default::default()
         }
     }

@@ -215,7 +215,7 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
                             .gpu = target->gpu,
                             .plan = plan,
                             .explanation = explanation };
-    plan->follows = target->follows && target->gpu->early_launch;
+    plan->follows = (target->follows || kernel->early) && target->gpu->early_launch;
     Lowering *const lo = decide_kernel(&like);
     if (lo->failed) return NULL;
     explain(lo);

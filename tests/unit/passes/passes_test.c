@@ -38,6 +38,7 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "join_indices", join_indices, false },
                               { "whole_slices", whole_slices, false },
                               { "lift_branches", lift_branches, false },
+                              { "pack_tiles", pack_tiles, false },
                               { "halve_steps", halve_steps, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
@@ -75,6 +76,7 @@ static void run_kernels(Arena *arena, const Case *one, Text *out)
         if (!kernel) break;
         verify(kernel, arena);
         kernel->shared_bytes = 227 * 1024;
+        kernel->has_boxes = true;
         one->run(kernel);
         verify(kernel, arena);
         tile_print(out, kernel);

@@ -148,10 +148,11 @@ static bool is_unknown_at_launch(const Expr *x, void *context)
     return x->kind == E_VAR || x->kind == E_LOAD;
 }
 
-// Bytes, or codes of less, as words: a map knows addresses and bytes alone.
+// Bytes, or codes of less, as words or bytes: a map knows addresses and bytes alone.
 static bool is_of_same_bytes(const Buffer *view, const Buffer *tensor)
 {
-    return view->type == tensor->type || (dtype_bits(tensor->type) <= 8 && view->type == DTYPE_U32);
+    return view->type == tensor->type ||
+           (dtype_bits(tensor->type) <= 8 && (view->type == DTYPE_U32 || view->type == DTYPE_U8));
 }
 
 // A whole tensor in another shape, of which a launch can make maps as well.
