@@ -150,8 +150,8 @@ KILN_API kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *strea
 
 /* dk and dv come from a pass over blocks of keys, with lists of the tokens that selected each. dq comes from a pass over tokens, or,
  * `fused`, out of the same pass over blocks by atomics in f32, in an order that differs from run to run; where D or DV is more than
- * 128 only if H / HKV is a power of 2. The workspace has a bit for each token of the longest sequence and each block.
- * T * S is at most 2^31 - 1. */
+ * 128 only if H / HKV is a power of 2. The workspace has a bit for each token of the longest sequence and each block; on a GPU with
+ * sums of parts of long lists also T * S / 1024 * HKV * BS * (D + DV) f32. T * S is at most 2^31 - 648. */
 typedef struct kiln_nsa_selected_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 or f16 [T][H][D] */
