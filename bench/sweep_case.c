@@ -3,7 +3,8 @@
 // float64.
 //
 // Inputs repeat a table whose length is a prime (bench.h says why), each from another place of it. What is written
-// holds 0xFF before.
+// holds 0xFF before. A kernel's reference would need all inputs in host memory, where these have no copy: what an element
+// should be is a formula of its family. tests/ops holds the same operators against the references.
 #include "sweep.h"
 
 #include <inttypes.h>

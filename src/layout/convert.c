@@ -2,7 +2,7 @@
 // convert.c - plans to convert between layouts: within registers and warps; through shared memory where that is
 // impossible or dearer.
 //
-// Both maps are divided until every digit of a coordinate is one mode of each. Then the plan follows where each digit
+// Both maps are divided until they have the same modes of every coordinate. Then the plan follows where each mode
 // stands, from its place under `from` step by step to that under `to`.
 #include "layout/convert.h"
 
@@ -11,17 +11,17 @@
 enum { SELECT_CYCLES = 2, SHUFFLE_CYCLES = 4 };                                        // of a warp
 enum { SHUFFLE_WAIT = 24, SHARED_WAIT = 60, BARRIER_WAIT = 40, ANY = -1, FIRST = -2 }; // ANY, FIRST: see Places
 
-// What follows the plan's steps. A lane bit holds a digit (its number in `digits`), or the lanes that differ in it hold
+// What follows the plan's steps. A lane bit holds a mode (its number in `modes`), or the lanes that differ in it hold
 // the same (ANY), or only the lane with 0 holds what counts (FIRST).
 typedef struct Places {
-    LinearMap digits; // of `to` -> where it stands now
+    LinearMap modes; // of `to` -> where it stands now
     int lane[LANE_BITS];
-    int wanted[LANE_BITS]; // the digit that `to` has there, or ANY
+    int wanted[LANE_BITS]; // the mode that `to` has there, or ANY
     int registers;
     Conversion *plan;
 } Places;
 
-// ---- both maps, digit by digit
+// ---- both maps, mode by mode
 
 static int coverage(const LinearMap *map, int dim)
 {
@@ -38,7 +38,7 @@ static const char *divide_lanes(LinearMap *map, MapSide side)
     return why;
 }
 
-// What one layout covers beyond the other counts nowhere: its digits move out of the map, into `padding`.
+// What one layout covers beyond the other counts nowhere: its modes move out of the map, into `padding`.
 static const char *drop_padding(LinearMap *map, int dim, int end, LinearMap *padding)
 {
     const char *const why = layout_divide(map, MAP_OUT, dim, end);
@@ -76,13 +76,13 @@ static const char *make_sides(const Layout *from, const Layout *to, Partition pa
     return why;
 }
 
-static const char *follow_digits(const Sides *sides, LinearMap *digits)
+static const char *follow_modes(const Sides *sides, LinearMap *modes)
 {
     LinearMap inverse;
     const char *why = layout_invert(&sides->from, &inverse);
-    if (!why) why = layout_compose(&inverse, &sides->to, digits);
-    if (!why) why = divide_lanes(digits, MAP_IN);
-    if (!why) why = divide_lanes(digits, MAP_OUT);
+    if (!why) why = layout_compose(&inverse, &sides->to, modes);
+    if (!why) why = divide_lanes(modes, MAP_IN);
+    if (!why) why = divide_lanes(modes, MAP_OUT);
     return why;
 }
 
@@ -90,15 +90,15 @@ static const char *follow_digits(const Sides *sides, LinearMap *digits)
 
 static bool is_beyond_warp(int input) { return input == IN_WARP || input == IN_GROUP; }
 
-// Whether every warp has what it needs: its own digits, or registers to select from.
-static const char *check_warps(const LinearMap *digits, const Sides *sides)
+// Whether every warp has what it needs: its own modes, or registers to select from.
+static const char *check_warps(const LinearMap *modes, const Sides *sides)
 {
-    for (int i = 0; i < digits->n; i++) {
-        const MapMode *const digit = &digits->mode[i];
-        if (digit->out == REPLICATED) continue;
-        const bool stays = digit->in == digit->out && digit->in_stride == digit->out_stride;
-        if (is_beyond_warp(digit->out) && !stays) return "other warps hold what a warp needs";
-        if (is_beyond_warp(digit->in) && !stays && digit->out == IN_LANE)
+    for (int i = 0; i < modes->n; i++) {
+        const MapMode *const mode = &modes->mode[i];
+        if (mode->out == REPLICATED) continue;
+        const bool stays = mode->in == mode->out && mode->in_stride == mode->out_stride;
+        if (is_beyond_warp(mode->out) && !stays) return "other warps hold what a warp needs";
+        if (is_beyond_warp(mode->in) && !stays && mode->out == IN_LANE)
             return "a warp's number would select among lanes";
     }
     for (int i = 0; i < sides->from_padding.n; i++) {
@@ -111,12 +111,12 @@ static const char *check_warps(const LinearMap *digits, const Sides *sides)
 }
 
 // Whether every warp holds all that it needs once only the first of replicas have stored.
-static bool is_within_warps(const LinearMap *digits, const Sides *sides)
+static bool is_within_warps(const LinearMap *modes, const Sides *sides)
 {
-    for (int i = 0; i < digits->n; i++) {
-        const MapMode *const digit = &digits->mode[i];
-        if (digit->out != REPLICATED && (is_beyond_warp(digit->in) || is_beyond_warp(digit->out)) &&
-            (digit->in != digit->out || digit->in_stride != digit->out_stride))
+    for (int i = 0; i < modes->n; i++) {
+        const MapMode *const mode = &modes->mode[i];
+        if (mode->out != REPLICATED && (is_beyond_warp(mode->in) || is_beyond_warp(mode->out)) &&
+            (mode->in != mode->out || mode->in_stride != mode->out_stride))
             return false;
     }
     for (int i = 0; i < sides->from.n; i++)
@@ -128,7 +128,7 @@ static bool is_within_warps(const LinearMap *digits, const Sides *sides)
 
 static ConversionStep *add_step(Places *p, ConversionStep step)
 {
-    assert(p->plan->n_steps < CONVERT_MAX_STEPS && "each digit of lanes, warps and groups takes at most two steps");
+    assert(p->plan->n_steps < CONVERT_MAX_STEPS && "each mode of lanes, warps and groups takes at most two steps");
     ConversionStep *const added = &p->plan->step[p->plan->n_steps++];
     *added = step;
     added->registers = p->registers;
@@ -138,30 +138,30 @@ static ConversionStep *add_step(Places *p, ConversionStep step)
 // One of several registers, by the thread's number.
 static void add_select(Places *p, int which, LayoutInput by, int by_stride)
 {
-    MapMode *const digit = &p->digits.mode[which];
-    const int stride = digit->out_stride, extent = digit->extent;
+    MapMode *const mode = &p->modes.mode[which];
+    const int stride = mode->out_stride, extent = mode->extent;
     p->registers /= extent;
     add_step(p, (ConversionStep){ STEP_SELECT, .stride = stride, .extent = extent, .by = by, .by_stride = by_stride })
         ->selections = p->registers * (extent - 1);
-    for (int i = 0; i < p->digits.n; i++) {
-        MapMode *const other = &p->digits.mode[i];
+    for (int i = 0; i < p->modes.n; i++) {
+        MapMode *const other = &p->modes.mode[i];
         if (other->out == IN_REGISTER && other->out_stride > stride) other->out_stride /= extent;
     }
-    digit->out = by;
-    digit->out_stride = by_stride;
+    mode->out = by;
+    mode->out_stride = by_stride;
 }
 
 static void add_exchange(Places *p, int which, int bit)
 {
-    MapMode *const digit = &p->digits.mode[which], *const other = &p->digits.mode[p->lane[bit]];
-    ConversionStep *const step = add_step(p, (ConversionStep){ STEP_EXCHANGE, .stride = digit->out_stride, .extent = 2,
+    MapMode *const mode = &p->modes.mode[which], *const other = &p->modes.mode[p->lane[bit]];
+    ConversionStep *const step = add_step(p, (ConversionStep){ STEP_EXCHANGE, .stride = mode->out_stride, .extent = 2,
                                                                .by = IN_LANE, .by_stride = 1 << bit });
     step->shuffles = p->registers / 2;
     step->selections = 3 * p->registers / 2;
     other->out = IN_REGISTER;
-    other->out_stride = digit->out_stride;
-    digit->out = IN_LANE;
-    digit->out_stride = 1 << bit;
+    other->out_stride = mode->out_stride;
+    mode->out = IN_LANE;
+    mode->out_stride = 1 << bit;
     p->lane[bit] = which;
 }
 
@@ -174,15 +174,15 @@ static void add_lanes(Places *p, const int *source)
 
 static void add_gather(Places *p, int bit)
 {
-    MapMode *const digit = &p->digits.mode[p->lane[bit]];
+    MapMode *const mode = &p->modes.mode[p->lane[bit]];
     const int before = p->registers;
     p->registers *= 2;
     ConversionStep *const step = add_step(
         p, (ConversionStep){ STEP_GATHER, .stride = before, .extent = 2, .by = IN_LANE, .by_stride = 1 << bit });
     step->shuffles = before;
     step->selections = 2 * before;
-    digit->out = IN_REGISTER;
-    digit->out_stride = before;
+    mode->out = IN_REGISTER;
+    mode->out_stride = before;
     p->lane[bit] = ANY;
 }
 
@@ -197,16 +197,16 @@ static int bit_of(int stride)
 
 static bool leaves_lanes(const Places *p, int bit)
 {
-    return p->lane[bit] >= 0 && p->digits.mode[p->lane[bit]].in != IN_LANE;
+    return p->lane[bit] >= 0 && p->modes.mode[p->lane[bit]].in != IN_LANE;
 }
 
 static void find_lanes(Places *p, const Sides *sides)
 {
     for (int bit = 0; bit < LANE_BITS; bit++) p->lane[bit] = p->wanted[bit] = ANY;
-    for (int i = 0; i < p->digits.n; i++) {
-        const MapMode *const digit = &p->digits.mode[i];
-        if (digit->out == IN_LANE) p->lane[bit_of(digit->out_stride)] = i;
-        if (digit->in == IN_LANE && digit->out != REPLICATED) p->wanted[bit_of(digit->in_stride)] = i;
+    for (int i = 0; i < p->modes.n; i++) {
+        const MapMode *const mode = &p->modes.mode[i];
+        if (mode->out == IN_LANE) p->lane[bit_of(mode->out_stride)] = i;
+        if (mode->in == IN_LANE && mode->out != REPLICATED) p->wanted[bit_of(mode->in_stride)] = i;
     }
     for (int i = 0; i < sides->from_padding.n; i++) {
         const MapMode *const mode = &sides->from_padding.mode[i];
@@ -228,10 +228,10 @@ static void fill_empty_lanes(Places *p, const Sides *sides)
     if (any) add_lanes(p, source);
 }
 
-// A digit of the registers goes to lanes: to the bit where it belongs if that is free, else to another.
+// A mode of the registers goes to lanes: to the bit where it belongs if that is free, else to another.
 static bool find_bit(const Places *p, int which, bool exchanges, int *bit)
 {
-    const int home = bit_of(p->digits.mode[which].in_stride);
+    const int home = bit_of(p->modes.mode[which].in_stride);
     for (int pass = 0; pass < 2; pass++)
         for (*bit = 0; *bit < LANE_BITS; ++*bit)
             if ((pass == 1 || *bit == home) && (exchanges ? leaves_lanes(p, *bit) : p->lane[*bit] == ANY)) return true;
@@ -242,11 +242,11 @@ static bool find_bit(const Places *p, int which, bool exchanges, int *bit)
 static const char *move_to_lanes(Places *p)
 {
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < p->digits.n; i++) {
-            const MapMode *const digit = &p->digits.mode[i];
+        for (int i = 0; i < p->modes.n; i++) {
+            const MapMode *const mode = &p->modes.mode[i];
             int bit;
-            if (digit->in != IN_LANE || digit->out != IN_REGISTER) continue;
-            const int home = bit_of(digit->in_stride);
+            if (mode->in != IN_LANE || mode->out != IN_REGISTER) continue;
+            const int home = bit_of(mode->in_stride);
             if (find_bit(p, i, true, &bit) && (pass == 1 || bit == home)) {
                 add_exchange(p, i, bit);
             } else if (pass == 1) {
@@ -258,14 +258,14 @@ static const char *move_to_lanes(Places *p)
     return NULL;
 }
 
-// Which bit of the reader's lane number each bit of the source's follows: every digit goes to its bit, those that both
-// lanes are to have to bits that `to` has no digit for.
+// Which bit of the reader's lane number each bit of the source's follows: every mode goes to its bit, those that both
+// lanes are to have to bits that `to` has no mode for.
 static bool choose_lanes(const Places *p, int *source)
 {
     bool is_free[LANE_BITS], settled[LANE_BITS];
     for (int bit = 0; bit < LANE_BITS; bit++) {
         const bool leaves = leaves_lanes(p, bit), stays = p->lane[bit] >= 0 && !leaves;
-        source[bit] = stays ? bit_of(p->digits.mode[p->lane[bit]].in_stride) : bit;
+        source[bit] = stays ? bit_of(p->modes.mode[p->lane[bit]].in_stride) : bit;
         is_free[bit] = p->wanted[bit] == ANY && p->lane[bit] != FIRST;
         settled[bit] = !leaves || is_free[bit];
         is_free[bit] &= !leaves;
@@ -291,7 +291,7 @@ static const char *permute_lanes(Places *p)
         moves |= source[bit] != bit;
         if (p->lane[bit] < 0) continue;
         lane[source[bit]] = p->lane[bit];
-        p->digits.mode[p->lane[bit]].out_stride = 1 << source[bit];
+        p->modes.mode[p->lane[bit]].out_stride = 1 << source[bit];
     }
     if (moves) add_lanes(p, source);
     for (int bit = 0; bit < LANE_BITS; bit++) p->lane[bit] = lane[bit];
@@ -302,9 +302,9 @@ static const char *permute_lanes(Places *p)
 
 static const char *plan_steps(Places *p, const Sides *sides)
 {
-    for (int i = 0; i < p->digits.n; i++) {
-        const MapMode digit = p->digits.mode[i];
-        if (is_beyond_warp(digit.in) && digit.out == IN_REGISTER) add_select(p, i, digit.in, digit.in_stride);
+    for (int i = 0; i < p->modes.n; i++) {
+        const MapMode mode = p->modes.mode[i];
+        if (is_beyond_warp(mode.in) && mode.out == IN_REGISTER) add_select(p, i, mode.in, mode.in_stride);
     }
     find_lanes(p, sides);
     fill_empty_lanes(p, sides);
@@ -319,10 +319,10 @@ static const char *plan_steps(Places *p, const Sides *sides)
 static LinearMap name_registers(const Places *p)
 {
     LinearMap registers = map_new(1, 1);
-    for (int i = 0; i < p->digits.n; i++) {
-        const MapMode *const digit = &p->digits.mode[i];
-        if (digit->in == IN_REGISTER && digit->out == IN_REGISTER)
-            registers.mode[registers.n++] = (MapMode){ 0, digit->in_stride, digit->extent, 0, digit->out_stride };
+    for (int i = 0; i < p->modes.n; i++) {
+        const MapMode *const mode = &p->modes.mode[i];
+        if (mode->in == IN_REGISTER && mode->out == IN_REGISTER)
+            registers.mode[registers.n++] = (MapMode){ 0, mode->in_stride, mode->extent, 0, mode->out_stride };
     }
     return registers;
 }
@@ -334,17 +334,17 @@ static bool is_same(const Conversion *plan, const Layout *from, const Layout *to
     return map_is_identity(&plan->registers) && named == layout_registers(to) && named == layout_registers(from);
 }
 
-// The lowest digits of the register number that are the same before and after, and that no step touches.
+// The lowest modes of the register number that are the same before and after, and that no step touches.
 static int registers_per_word(const LinearMap *before, const Places *p, int element_bits)
 {
     int per_word = 1;
     while (per_word * element_bits < 32) {
-        const MapMode *const digit = map_mode_at(before, MAP_IN, IN_REGISTER, per_word);
-        const MapMode *const after = map_mode_at(&p->digits, MAP_IN, IN_REGISTER, per_word);
-        if (!digit || digit->out != IN_REGISTER || digit->out_stride != per_word || digit->extent % 2 != 0 ||
+        const MapMode *const mode = map_mode_at(before, MAP_IN, IN_REGISTER, per_word);
+        const MapMode *const after = map_mode_at(&p->modes, MAP_IN, IN_REGISTER, per_word);
+        if (!mode || mode->out != IN_REGISTER || mode->out_stride != per_word || mode->extent % 2 != 0 ||
             after->out != IN_REGISTER || after->out_stride != per_word)
             return per_word;
-        per_word *= digit->extent & -digit->extent;
+        per_word *= mode->extent & -mode->extent;
     }
     return 32 / element_bits ? 32 / element_bits : 1;
 }
@@ -361,15 +361,15 @@ static int cost_of_steps(const Conversion *plan, int element_bits)
 }
 
 static const char *plan_in_warps(const Layout *from, const Layout *to, const ConversionTarget *target,
-                                 const LinearMap *digits, const Sides *sides, Conversion *plan)
+                                 const LinearMap *modes, const Sides *sides, Conversion *plan)
 {
-    const char *why = check_warps(digits, sides);
+    const char *why = check_warps(modes, sides);
     if (why) return why;
-    Places places = { .digits = *digits, .registers = layout_registers(from), .plan = plan };
+    Places places = { .modes = *modes, .registers = layout_registers(from), .plan = plan };
     why = plan_steps(&places, sides);
     if (why) return why;
     plan->registers = name_registers(&places);
-    plan->per_word = registers_per_word(digits, &places, target->element_bits);
+    plan->per_word = registers_per_word(modes, &places, target->element_bits);
     plan->cost = cost_of_steps(plan, target->element_bits);
     plan->kind = plan->n_steps ? CONVERT_SHUFFLES : is_same(plan, from, to) ? CONVERT_SAME : CONVERT_RENAMED;
     return NULL;
@@ -390,14 +390,14 @@ static const char *check_layouts(const Layout *from, const Layout *to, const Con
 const char *layout_convert(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan)
 {
     Sides sides;
-    LinearMap digits = map_new(IN_COUNT, IN_COUNT);
+    LinearMap modes = map_new(IN_COUNT, IN_COUNT);
     const char *why = check_layouts(from, to, target);
     if (why) return why;
     Conversion in_warps = { .n_steps = 0 }, shared = { .kind = CONVERT_SHARED, .scope = WITHIN_CTA };
     why = make_sides(from, to, target->partition, &sides);
-    if (!why) why = follow_digits(&sides, &digits);
-    if (!why) shared.scope = is_within_warps(&digits, &sides) ? WITHIN_WARP : WITHIN_CTA;
-    if (!why) why = plan_in_warps(from, to, target, &digits, &sides, &in_warps);
+    if (!why) why = follow_modes(&sides, &modes);
+    if (!why) shared.scope = is_within_warps(&modes, &sides) ? WITHIN_WARP : WITHIN_CTA;
+    if (!why) why = plan_in_warps(from, to, target, &modes, &sides, &in_warps);
     if (!why) *plan = in_warps;
     if (target->in_registers || (!why && in_warps.cost == 0)) return why;
     plan_shared(from, to, target, &shared);

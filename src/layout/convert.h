@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // convert.h - how the values of a fragment get from one layout to another, and what that costs.
 //
-// The composition of `to` with the inverse of `from` says, digit by digit, where the value of a register and thread
-// under `to` stands under `from`. By where the two places of the digits are, the plan is the first possible of
+// The composition of `to` with the inverse of `from` says, mode by mode, where the value of a register and thread
+// under `to` stands under `from`. By where the two places of the modes are, the plan is the first possible of
 //
 //   same        the same registers
 //   renamed     the registers of a thread in another order: in unrolled code only names change
-//   shuffles    within a warp, a few steps, each of which moves digits between register and lane numbers:
+//   shuffles    within a warp, a few steps, each of which moves modes between register and lane numbers:
 //                 select     the thread's number picks one of several registers (what others hold is left alone)
 //                 exchange   a bit of the register number and a bit of the lane number change places (shfl.xor)
 //                 lanes      bits of the lane number change places, or one lane sends to several (shfl.idx)
@@ -29,16 +29,17 @@ enum { CONVERT_MAX_STEPS = 16, LANE_BITS = 5, LANE_ZERO = -1 };
 typedef enum ConversionKind { CONVERT_SAME, CONVERT_RENAMED, CONVERT_SHUFFLES, CONVERT_SHARED } ConversionKind;
 typedef enum StepKind { STEP_SELECT, STEP_EXCHANGE, STEP_LANES, STEP_GATHER } StepKind;
 
-// What a step makes of the registers before it; register numbers are high * extent * stride + digit * stride + low.
+// What a step makes of the registers before it; register numbers are high * extent * stride + value * stride + low, the
+// value of one mode.
 //   select     result[high][low] = value[high][number / by_stride % extent][low], where number is the thread's `by`
-//   exchange   of the values with digit 0 and 1, a lane keeps that of its bit and gets the other from lane ^ by_stride
+//   exchange   of the registers of values 0 and 1, a lane keeps that of its bit and gets the other from lane ^ by_stride
 //   lanes      result[r] = value[r] of the lane whose bit i is the reader's bit source[i], or 0
-//   gather     result[digit][r] = value[r] of the lane with that bit; the digit is the slowest of the result
+//   gather     result[value][r] = value[r] of the lane with that bit; the mode is the slowest of the result
 typedef struct ConversionStep {
     StepKind kind;
-    int stride, extent; // of the digit of the register number; gather: of the result's
+    int stride, extent; // of the mode of the register number; gather: of the result's
     LayoutInput by;
-    int by_stride;            // of the thread number's digit: lane bit b has 1 << b
+    int by_stride;            // of the thread number's mode: lane bit b has 1 << b
     int source[LANE_BITS];    // LANE_ZERO: 0
     int registers;            // after it
     int shuffles, selections; // instructions, if a word is one element
@@ -83,7 +84,7 @@ typedef struct ConversionTarget {
 const char *layout_convert(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan);
 
 // ---- wider pieces of a row (widen.c)
-// The layout in which every lane has `elements` (a power of two) neighbours along the last dimension: digits of the column
+// The layout in which every lane has `elements` (a power of two) neighbours along the last dimension: modes of the column
 // that lanes counted change places with the lowest ones above `elements` that registers count. NULL: *wide is it; else why
 // there is none. layout_convert() says what it takes to get there.
 const char *layout_widen(const Layout *layout, Partition partition, int elements, Layout *wide);
@@ -122,7 +123,7 @@ typedef struct TransferOptions {
 // Of a fragment that is moved box by box: registers `first` .. of it are those of the box, which is laid out among the same
 // lanes (and warps, if its layout has them); corner[d]: where the box begins in the first thread. False: they are not.
 bool layout_find_box(const Layout *fragment, const Layout *box, int first, int *corner);
-// False: a piece would cross a panel's end, is too narrow, or the threads' digits are no powers of two.
+// False: a piece would cross a panel's end, is too narrow, or the threads' modes are no powers of two.
 bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
                    SharedTransfer *plan);
 int transfer_register(const SharedTransfer *plan, int element, int piece);

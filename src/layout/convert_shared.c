@@ -2,7 +2,7 @@
 // convert_shared.c - conversions through shared memory: the layout of the staging tile, and the instructions of each
 // side.
 //
-// Registers are names, so a side can move vectors wherever the lowest digits of the last dimension are in registers,
+// Registers are names, so a side can move vectors wherever the lowest modes of the last dimension are in registers,
 // in whatever order. Where lanes hold 8 x 8 matrices as tensor cores do, stmatrix and ldmatrix move rows of 16 bytes
 // instead of pairs.
 #include "layout/convert.h"
@@ -11,7 +11,7 @@ enum { WAVEFRONT_CYCLES = 4, INSTRUCTION_CYCLES = 2, VECTOR_BYTES = 16, MATRIX_R
 
 // ---- pieces
 
-// (element, number) -> register: the registers' digits that `is_element` are those of the element.
+// (element, number) -> register: the registers' modes that `is_element` are those of the element.
 static LinearMap name_pieces(const LinearMap *map, const bool *is_element, int last)
 {
     LinearMap pieces = map_new(2, 1);

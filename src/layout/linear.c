@@ -126,7 +126,7 @@ const char *layout_compose(const LinearMap *outer, const LinearMap *inner, Linea
 {
     assert(outer->n_in == inner->n_out && "what the inner map writes the outer reads");
     LinearMap second = *outer, first = *inner, whole = map_new(inner->n_in, outer->n_out);
-    if (!is_without_carry(&first)) return "the digits of the inner map carry into each other";
+    if (!is_without_carry(&first)) return "the modes of the inner map carry into each other";
     const char *why = divide_by(&first, MAP_OUT, &second, MAP_IN);
     if (!why) why = divide_by(&second, MAP_IN, &first, MAP_OUT);
     for (int i = 0; i < first.n && !why; i++) {
@@ -151,7 +151,7 @@ const char *layout_compose(const LinearMap *outer, const LinearMap *inner, Linea
 const char *layout_invert(const LinearMap *map, LinearMap *result)
 {
     LinearMap inverse = map_new(map->n_out, map->n_in);
-    if (!is_without_carry(map)) return "two digits reach the same place";
+    if (!is_without_carry(map)) return "two modes reach the same place";
     for (int i = 0; i < map->n; i++) {
         const MapMode *const mode = &map->mode[i];
         if (mode->out == REPLICATED) continue;

@@ -35,8 +35,8 @@ static void add_mode(Layout *lanes, LayoutInput input, int extent, int dim, int 
     else layout_add(lanes, input, extent, dim, stride);
 }
 
-// A digit of a thread's number as rows, panels and columns within them.
-static bool split_digit(const Splitting *splitting, LayoutInput input, int extent, int dim, int stride)
+// A mode of a thread's number as rows, panels and columns within them.
+static bool split_mode(const Splitting *splitting, LayoutInput input, int extent, int dim, int stride)
 {
     const int width = splitting->shared->panel_columns;
     Layout *const lanes = splitting->lanes;
@@ -84,7 +84,7 @@ static bool split_matrix_lanes(const Splitting *splitting, const Side *side, con
         if (bit >= MATRIX_BITS) at[IN_REGISTER] = transfer_register(plan, 0, 1 << (bit - MATRIX_BITS));
         else if (across && bit == 0) at[IN_REGISTER] = transfer_register(plan, 1, 0);
         else at[IN_LANE] = across ? 1 << (bit - 1) : MATRICES << bit;
-        if (!find_step(&side->map, zero, at, &dim, &stride) || !split_digit(splitting, IN_LANE, 2, dim, stride))
+        if (!find_step(&side->map, zero, at, &dim, &stride) || !split_mode(splitting, IN_LANE, 2, dim, stride))
             return false;
     }
     return true;
@@ -105,7 +105,7 @@ static bool split_lanes(const Side *side, SharedTransfer *plan)
     for (int i = 0; i < side->layout->n; i++) {
         const LayoutMode *const mode = &side->layout->mode[i];
         if (mode->input == IN_REGISTER || (by_matrices && mode->input == IN_LANE)) continue;
-        if (!split_digit(&splitting, mode->input, mode->extent, mode->dim, mode->stride)) return false;
+        if (!split_mode(&splitting, mode->input, mode->extent, mode->dim, mode->stride)) return false;
     }
     return true;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// widen.c - fragments whose lanes have longer runs of a row: digits of lanes and of registers change places.
+// widen.c - fragments whose lanes have longer runs of a row: modes of lanes and of registers are exchanged.
 //
 // Tensor cores leave two neighbours of a row in a lane, and the next two in the lane beside it. A store takes words of
-// 4 bytes or vectors of 16: below that width every digit of the column has to be one of registers.
+// 4 bytes or vectors of 16: below that width every mode of the column has to be one of registers.
 #include "layout/convert.h"
 
 static void add_mode(Layout *layout, const MapMode *mode)
@@ -14,7 +14,7 @@ static void add_mode(Layout *layout, const MapMode *mode)
     else layout_add(layout, mode->in, mode->extent, mode->out, mode->out_stride);
 }
 
-// Neighbouring digits of one number that go on in the tile are one mode.
+// Neighbouring modes of one number that go on in the tile become one.
 static const char *layout_of_map(const LinearMap *map, const Layout *like, Layout *layout)
 {
     *layout = layout_new(like->rank, like->extent);
@@ -28,7 +28,7 @@ static const char *layout_of_map(const LinearMap *map, const Layout *like, Layou
     return NULL;
 }
 
-// The digit of the registers with the least stride along the last dimension that is at least `from`; NULL: none of two.
+// The mode of the registers with the least stride along the last dimension that is at least `from`; NULL: none of two.
 static MapMode *next_register(LinearMap *map, int last, int from)
 {
     MapMode *next = NULL;
@@ -47,11 +47,11 @@ static const char *take_from_lanes(LinearMap *map, int last, int elements)
 {
     int from = elements;
     for (int stride = 1; stride < elements; stride *= 2) {
-        const MapMode *const digit = map_mode_at(map, MAP_OUT, last, stride);
-        if (!digit || digit->extent != 2) return "a row's elements are not counted in twos";
-        if (digit->in == IN_REGISTER) continue;
-        if (digit->in != IN_LANE) return "other warps hold what a lane would get";
-        const int which = (int)(digit - map->mode);
+        const MapMode *const mode = map_mode_at(map, MAP_OUT, last, stride);
+        if (!mode || mode->extent != 2) return "a row's elements are not counted in twos";
+        if (mode->in == IN_REGISTER) continue;
+        if (mode->in != IN_LANE) return "other warps hold what a lane would get";
+        const int which = (int)(mode - map->mode);
         MapMode *const other = next_register(map, last, from);
         if (!other) return "a lane has too little of a row";
         map->mode[which].out_stride = other->out_stride;

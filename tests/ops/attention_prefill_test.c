@@ -5,7 +5,7 @@
 // The kernels' references take ten minutes for a case of 8192 keys and 128 heads. But here a head's keys and
 // values are copies of KINDS tokens, in runs of random length: a sum over the keys that a row sees is one over KINDS tokens,
 // each as often as the row sees it, and keys of a kind receive the same gradient from each row that sees them. The kernels
-// do not know. Sums this long hide much: a tile of keys that one row leaves out moves it by 1/64. So beside the three-part
+// do not know. Of small batches these sums are held against the kernels' references, every element. Sums this long hide much: a tile of keys that one row leaves out moves it by 1/64. So beside the three-part
 // tolerance of FlashMLA for all elements, each TILE rows of a head must be right as a whole, to TILE_MOST of their size.
 //
 // Results, the workspace, and what lies before and after every tensor, are NaN beforehand.
@@ -450,6 +450,23 @@ static void run(const Batch *b, bool again)
     edges_hold(w, "workspace");
 }
 
+// What the kernels' references give, in the mirrors of the results.
+static void run_references(const Batch *b)
+{
+    kiln_arg t[ROOMS];
+    for (int r = 0; r < ROOMS; r++) t[r] = mirror_arg(&rooms[r].array);
+    const kiln_arg rows = host_arg(offsets_of(b->rows, b->n)), keys = host_arg(offsets_of(b->keys, b->n)),
+                   most = KILN_INT(longest_of(b->rows, b->n)), scale = KILN_FLOAT(b->scale);
+    const kiln_arg forward[] = { t[Q], t[K], t[V], rows, keys, t[OUT], t[LSE], most, scale };
+    const kiln_arg backward[] = { t[Q], t[K],  t[V],  t[OUT], t[LSE], t[DOUT], rows,
+                                  keys, t[DQ], t[DK], t[DV],  KILN_INT(longest_of(b->keys, b->n)), scale };
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "T=bf16, D=%d, DV=%d, CAUSAL=%s", b->s.size, b->s.value_size,
+             b->causal ? "true" : "false");
+    run_reference("attention/varlen.tile", "attention_varlen", bindings, forward, 9);
+    run_reference("attention/backward_varlen.tile", "attention_varlen_backward", bindings, backward, 13);
+}
+
 static void check_results(Batch *b)
 {
     const int64_t units = (int64_t)b->n * b->s.key_heads;
@@ -461,7 +478,7 @@ static void check_results(Batch *b)
     free(b->tallies);
 }
 
-// FULL, CAUSAL or both; REPEATS times with the same bits, but for dq where it is added up by atomics.
+// FULL, CAUSAL or both; the sums against references, if the batch is small; REPEATS times with the same bits, but for dq where it is added up by atomics.
 static void check_batch(Batch b, int masks)
 {
     if (!erased) {
@@ -474,6 +491,7 @@ static void check_batch(Batch b, int masks)
     for (int mask = FULL; mask <= CAUSAL; mask *= 2) {
         if (!(masks & mask)) continue;
         b.causal = mask == CAUSAL;
+        if (b.s.heads < 32) run_references(&b), check_results(&b);
         for (int r = OUT; r <= DV; r++) erase(&rooms[r]);
         run(&b, false);
         for (int r = OUT; r <= DV; r++) fetch(&rooms[r], names[r]);

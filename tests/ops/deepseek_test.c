@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// deepseek_test.c - the indexer against plain loops, its selection to the column, and the call that does all against its parts.
+// deepseek_test.c - the indexer against the references of its kernels, its selection, of which the kernel has no reference, to the
+// column, and the call that does all against its parts.
 #include "kiln/ops/deepseek.h"
 #include "kiln/ops/mla.h"
 #include "support.h"
@@ -46,25 +47,18 @@ static Index make_index(void)
     return x;
 }
 
-static bool is_seen(const Index *x, int i, int n) { return n >= get(x->starts, i) && n < get(x->ends, i); }
-
-static double logit(const double *q, const double *k, const double *weights, double scale)
+static const double *expected_logits(const Index *x, bool all)
 {
-    double sum = 0;
-    for (int h = 0; h < HI; h++) sum += fmax(dot(q + h * DI, k, DI), 0) * weights[h];
-    return sum * scale;
-}
-
-static double *expected_logits(const Index *x, bool all)
-{
-    double *const q = values(x->q), *const k = values(x->k), *const w = values(x->weights),
-                  *const scales = values(x->scales);
-    double *const l = values(ARRAY(KILN_F32, S, SKV));
-    for (int i = 0; i < S; i++)
-        for (int n = 0; n < SKV; n++)
-            l[i * SKV + n] =
-                all || is_seen(x, i, n) ? logit(q + i * HI * DI, k + n * DI, w + i * HI, scales[n]) : -INFINITY;
-    return l;
+    const kiln_tensor *const l = host_result(ARRAY(KILN_F32, S, SKV));
+    const kiln_arg args[] = { mirror_arg(x->q),
+                              mirror_arg(x->k),
+                              host_arg(x->scales),
+                              host_arg(x->weights),
+                              host_arg(all ? NULL : x->starts),
+                              host_arg(all ? NULL : x->ends),
+                              KILN_TENSOR(l) };
+    run_reference("topk/indexer.tile", "indexer_logits", "H=16, D=32", args, 7);
+    return numbers(l);
 }
 
 // Tensor cores sum products of fp8 with few bits.
@@ -112,14 +106,10 @@ static void scores(void **state)
             ops, NULL,
             &(kiln_indexer_scores_args){
                 .q = of(q), .k = of(k), .k_scales = of(scale), .weights = of(weights), .scores = of(out) }));
-        double *const qs = values(q), *const ks = values(k), *const ws = values(weights), *const expected = values(out);
-        for (int i = 0; i < B * queries; i++)
-            for (int n = 0; n < SKV; n++) {
-                const int key = i / queries * SKV + n;
-                expected[i * SKV + n] = logit(qs + i * HI * DI, ks + key * DI, ws + i * HI, get(scale, key));
-            }
+        const kiln_arg args[] = { mirror_arg(q), host_arg(weights), mirror_arg(k), host_arg(scale), result_arg(out) };
+        run_reference("topk/indexer.tile", "indexer_scores", "H=16, D=32", args, 5);
         array_fetch(out);
-        assert_close("scores", out, expected, close_to);
+        assert_close("scores", out, numbers(args[4].tensor), close_to);
     }
 }
 

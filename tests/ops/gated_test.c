@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// gated_test.c - the gates of a gated delta net's layer and the norm beside a gate, forward and backward: against formulas in f64,
-// gradients against differences of them; rows that lie apart, no rows; what is refused.
+// gated_test.c - the gates of a gated delta net's layer and the norm beside a gate, forward and backward, against the references
+// of their kernels; rows that lie apart, no rows; what is refused.
 #include "support.h"
 
 #include "kiln/ops/nn.h"
@@ -8,7 +8,7 @@
 
 static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
 static Array *like(const Array *x) { return x ? array_new(x->tensor.type, x->tensor.rank, x->tensor.shape) : NULL; }
-static double *values_of(const Array *x) { return x ? values(x) : NULL; }
+static const char *yes(bool x) { return x ? "true" : "false"; }
 
 static Array *drawn(Array *x, double low, double high)
 {
@@ -27,55 +27,22 @@ static Tolerance tolerance_of(kiln_type type)
     return type == KILN_F32 ? (Tolerance){ 2e-4, 2e-4, 1e-8 } : (Tolerance){ 2e-2, 1e-2, 2e-5 };
 }
 
-static void compare(const char *name, Array *got, const double *expected)
+static void compare(const char *name, Array *got, const kiln_arg *expected)
 {
     if (!got) return;
     array_fetch(got);
-    assert_close(name, got, expected, tolerance_of(got->tensor.type));
+    assert_close(name, got, numbers(expected->tensor), tolerance_of(got->tensor.type));
 }
 
-// A loss: the sum of products of what `f` computes and the gradients that were drawn. Its slope in each of x, by differences.
-typedef double Loss(const void *context);
-static double *slopes(Loss *loss, const void *context, const Array *of_x, double *x)
+// [a][b], [a][b][c] or [b][c] of a host tensor, as the kernels have it.
+static kiln_arg shaped(kiln_arg x, int rank, int64_t a, int64_t b, int64_t c)
 {
-    double *const d = values(like(of_x));
-    for (int64_t i = 0; i < count(of_x); i++) {
-        const double was = x[i], h = 1e-5;
-        x[i] = was + h;
-        const double up = loss(context);
-        x[i] = was - h;
-        d[i] = (up - loss(context)) / (2 * h);
-        x[i] = was;
-    }
-    return d;
+    if (x.kind == KILN_ARG_NONE) return x;
+    const int64_t shape[] = { a, b, c };
+    return KILN_TENSOR(host_as(x.tensor->data, x.tensor->type, rank, shape));
 }
 
 // ---- norms
-
-typedef struct Norm {
-    int64_t rows, groups, n;
-    bool first, sigmoid, each; // a weight for each group
-    double *x, *z, *w, *dout, *y;
-} Norm;
-
-static double gate(const Norm *c, int64_t i) { return c->z ? (c->sigmoid ? 1 : c->z[i]) / (1 + exp(-c->z[i])) : 1; }
-
-static double norm_loss(const void *context)
-{
-    const Norm *const c = context;
-    double sum = 0;
-    for (int64_t r = 0; r < c->rows * c->groups; r++) {
-        const int64_t at = r * c->n, weight = c->each ? r % c->groups * c->n : 0;
-        double square = 0;
-        for (int64_t j = 0; j < c->n; j++) square += pow(c->x[at + j] * (c->first ? gate(c, at + j) : 1), 2);
-        for (int64_t j = 0; j < c->n; j++) {
-            c->y[at + j] =
-                c->x[at + j] * gate(c, at + j) / sqrt(square / (double)c->n + 1e-5) * (c->w ? c->w[weight + j] : 1);
-            sum += c->y[at + j] * c->dout[at + j];
-        }
-    }
-    return sum;
-}
 
 typedef struct NormCase {
     kiln_type type;
@@ -92,8 +59,17 @@ static void norm(const NormCase *k)
                                 : drawn(ARRAY(k->type, k->n), 0.5, 1.5);
     Array *const residual = k->residual ? drawn(like(x), -1, 1) : NULL, *const out = like(x);
     Array *const dx = k->apart ? array_spread(like(x), false) : like(x), *const dz = like(z), *const dw = like(w);
-    Norm c = { k->rows,   k->groups,    k->n,         k->first,     k->sigmoid,     k->each,
-               values(x), values_of(z), values_of(w), values(dout), values(like(x)) };
+    const kiln_arg weight = shaped(host_arg(w), 2, k->each ? k->groups : 1, k->n, 0);
+    const kiln_arg exact[] = { host_arg(x), host_arg(z), weight, result_arg(out), KILN_FLOAT(1e-5) };
+    const kiln_arg slopes[] = {
+        host_arg(x),        host_arg(z),    weight,         host_arg(dout),
+        host_arg(residual), result_arg(dx), result_arg(dz), shaped(result_arg(dw), 2, k->each ? k->groups : 1, k->n, 0),
+        KILN_FLOAT(1e-5)
+    };
+    char bindings[96];
+    snprintf(bindings, sizeof bindings, "T=f32, FIRST=%s, SIGMOID=%s", yes(k->first), yes(k->sigmoid));
+    run_reference("norm/gated.tile", "gated_norm", bindings, exact, 5);
+    run_reference("norm/gated.tile", "gated_norm_gradients", bindings, slopes, 9);
     const kiln_tensor *const from = of(k->apart ? array_spread(x, false) : x);
     const kiln_tensor *const through = z ? of(k->apart ? array_spread(z, false) : z) : NULL;
     done(kiln_gated_norm(ops, NULL,
@@ -118,13 +94,10 @@ static void norm(const NormCase *k)
     assert_ok(kiln_gated_norm_backward_workspace_size(ops, &back, &back.workspace_bytes));
     back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
     done(kiln_gated_norm_backward(ops, NULL, &back));
-    norm_loss(&c);
-    compare("out", out, c.y);
-    double *const expected = slopes(norm_loss, &c, x, c.x);
-    for (int64_t i = 0; i < count(x) && residual; i++) expected[i] += get(residual, i);
-    compare("dx", dx, expected);
-    if (z) compare("dz", dz, slopes(norm_loss, &c, z, c.z));
-    if (w) compare("dweight", dw, slopes(norm_loss, &c, w, c.w));
+    compare("out", out, &exact[3]);
+    compare("dx", dx, &slopes[5]);
+    compare("dz", dz, &slopes[6]);
+    compare("dweight", dw, &slopes[7]);
 }
 
 static void norms(void **state)
@@ -141,28 +114,6 @@ static void norms(void **state)
 
 // ---- gates
 
-typedef struct Gates {
-    int64_t rows, heads, channels;
-    double top, *a, *b, *log, *bias, *dg, *dbeta, *g, *beta;
-} Gates;
-
-static double gates_loss(const void *context)
-{
-    const Gates *const c = context;
-    double sum = 0;
-    for (int64_t i = 0; i < c->rows * c->heads; i++) {
-        const int64_t h = i % c->heads;
-        for (int64_t d = 0; d < c->channels; d++) {
-            const double x = c->a[i * c->channels + d] + (c->bias ? c->bias[h * c->channels + d] : 0);
-            c->g[i * c->channels + d] = -exp(c->log[h]) * log1p(exp(x));
-            sum += c->g[i * c->channels + d] * c->dg[i * c->channels + d];
-        }
-        c->beta[i] = c->top / (1 + exp(-c->b[i]));
-        sum += c->beta[i] * c->dbeta[i];
-    }
-    return sum;
-}
-
 // channels 0: a gate for each head
 static void gates(kiln_type type, int64_t rows, int64_t heads, int64_t channels, bool has_bias, bool is_double)
 {
@@ -175,18 +126,25 @@ static void gates(kiln_type type, int64_t rows, int64_t heads, int64_t channels,
     Array *const g = array_new(KILN_F32, a->tensor.rank, a->tensor.shape), *const beta = like(b);
     Array *const dg = drawn(like(g), -1, 1), *const dbeta = drawn(like(beta), -1, 1);
     Array *const da = like(a), *const db = like(b), *const dlog = like(log_), *const dbias = like(bias);
-    Gates c = { rows,
-                heads,
-                is_apart ? 1 : channels,
-                is_double ? 2 : 1,
-                values(a),
-                values(b),
-                values(log_),
-                values_of(bias),
-                values(dg),
-                values(dbeta),
-                values(like(g)),
-                values(like(beta)) };
+    const int64_t D = is_apart ? 1 : channels, C = heads * D;
+    const kiln_arg exact[] = {
+        shaped(host_arg(a), 2, rows, C, 0),   host_arg(b),     host_arg(log_), shaped(host_arg(bias), 1, C, 0, 0),
+        shaped(result_arg(g), 2, rows, C, 0), result_arg(beta)
+    };
+    const kiln_arg slopes[] = { exact[0],
+                                exact[1],
+                                exact[2],
+                                exact[3],
+                                shaped(host_arg(dg), 2, rows, C, 0),
+                                host_arg(dbeta),
+                                shaped(result_arg(da), 2, rows, C, 0),
+                                result_arg(db),
+                                result_arg(dlog),
+                                shaped(result_arg(dbias), 1, C, 0, 0) };
+    char bindings[96];
+    snprintf(bindings, sizeof bindings, "T=f32, TB=f32, D=%d, DOUBLE=%s", (int)D, yes(is_double));
+    run_reference("linear/gates.tile", "delta_gates", bindings, exact, 6);
+    run_reference("linear/gates.tile", "delta_gates_gradients", bindings, slopes, 10);
     const kiln_tensor *const from = of(is_apart ? array_spread(a, false) : a), *const strength =
                                                                                    of(array_spread(b, false));
     done(kiln_gdn_gates(ops, NULL,
@@ -211,13 +169,12 @@ static void gates(kiln_type type, int64_t rows, int64_t heads, int64_t channels,
     assert_ok(kiln_gdn_gates_backward_workspace_size(ops, &back, &back.workspace_bytes));
     back.workspace = bytes_new(back.workspace_bytes)->tensor.data;
     done(kiln_gdn_gates_backward(ops, NULL, &back));
-    gates_loss(&c);
-    compare("gates", g, c.g);
-    compare("beta", beta, c.beta);
-    compare("da", da, slopes(gates_loss, &c, a, c.a));
-    compare("db", db, slopes(gates_loss, &c, b, c.b));
-    compare("da_log", dlog, slopes(gates_loss, &c, log_, c.log));
-    if (bias) compare("ddt_bias", dbias, slopes(gates_loss, &c, bias, c.bias));
+    compare("gates", g, &exact[4]);
+    compare("beta", beta, &exact[5]);
+    compare("da", da, &slopes[6]);
+    compare("db", db, &slopes[7]);
+    compare("da_log", dlog, &slopes[8]);
+    compare("ddt_bias", dbias, &slopes[9]);
 }
 
 static void gates_of_layers(void **state)

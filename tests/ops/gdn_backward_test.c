@@ -7,8 +7,6 @@
 #include "kiln/ops/recurrent.h"
 
 static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
-static kiln_arg host(const Array *x) { return x ? KILN_TENSOR(host_copy(x)) : KILN_NONE; }
-static kiln_arg result(const Array *x) { return x ? KILN_TENSOR(host_result(x)) : KILN_NONE; }
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
 static Array *drawn(Array *x, double low, double high)
@@ -226,10 +224,10 @@ static void compare_gdn(const Case *c, const Layer *x)
              (int)c->values, (int)(c->heads / c->key_heads), yes(c->normalize), x->offsets ? "" : ", Offset=none",
              x->initial ? "" : ", H0=none, dHT=none, dH0=none");
     kiln_arg args[] = {
-        host(x->q),        host(x->k),       host(x->v),          host(x->gates),
-        host(x->beta),     host(x->offsets), host(x->initial),    host(x->dout),
-        host(x->dfinal),   result(x->dq),    result(x->dk),       result(x->dv),
-        result(x->dgates), result(x->dbeta), result(x->dinitial), KILN_FLOAT(1 / sqrt((double)c->keys))
+        host_arg(x->q),        host_arg(x->k),       host_arg(x->v),          host_arg(x->gates),
+        host_arg(x->beta),     host_arg(x->offsets), host_arg(x->initial),    host_arg(x->dout),
+        host_arg(x->dfinal),   result_arg(x->dq),    result_arg(x->dk),       result_arg(x->dv),
+        result_arg(x->dgates), result_arg(x->dbeta), result_arg(x->dinitial), KILN_FLOAT(1 / sqrt((double)c->keys))
     };
     run_reference("linear/gdn_backward.tile", "gdn_backward", bindings, args, 16);
     compare("dq", x->dq, &args[9], c->type);
@@ -291,8 +289,9 @@ static void causal_convolutions(void **state)
     Array *const dfinal = drawn(ARRAY(KILN_F32, N, W - 1, D), -1, 1), *const dx = ARRAY(KILN_F32, 1, S, D);
     Array *const dfilter = ARRAY(KILN_F32, D, W), *const dbias = ARRAY(KILN_F32, D);
     Array *const dinitial = ARRAY(KILN_F32, N, W - 1, D);
-    kiln_arg expected[] = { host(x),      host(filter), host(bias),      host(offsets), host(initial),   host(dout),
-                            host(dfinal), result(dx),   result(dfilter), result(dbias), result(dinitial) };
+    kiln_arg expected[] = { host_arg(x),         host_arg(filter),  host_arg(bias),      host_arg(offsets),
+                            host_arg(initial),   host_arg(dout),    host_arg(dfinal),    result_arg(dx),
+                            result_arg(dfilter), result_arg(dbias), result_arg(dinitial) };
     run_reference("linear/causal_conv.tile", "causal_conv_backward", "T=f32, TS=f32, W=4, ACT=4", expected, 11);
     kiln_causal_conv_backward_args args = { .x = of(array_spread(x, false)),
                                             .filter = of(filter),

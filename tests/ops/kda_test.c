@@ -7,7 +7,6 @@
 #include "kiln/ops/recurrent.h"
 
 static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
-static kiln_arg host(const Array *x) { return x ? KILN_TENSOR(host_copy(x)) : KILN_NONE; }
 
 static Array *drawn(Array *x, double low, double high)
 {
@@ -81,8 +80,8 @@ static void whole_sequences(kiln_type type, int64_t keys, int64_t values, bool i
     snprintf(bindings, sizeof bindings, "T=f32, TB=f32, TS=f32, DK=%d, DV=%d, G=2, NORM=true%s", (int)keys, (int)values,
              is_packed ? "" : ", Offset=none");
     const kiln_arg expected[] = {
-        host(q),       host(k),       host(v),        host(gates),       host(beta),
-        host(offsets), host(initial), KILN_TENSOR(y), KILN_TENSOR(last), KILN_FLOAT(1 / sqrt((double)keys))
+        host_arg(q),       host_arg(k),       host_arg(v),    host_arg(gates),   host_arg(beta),
+        host_arg(offsets), host_arg(initial), KILN_TENSOR(y), KILN_TENSOR(last), KILN_FLOAT(1 / sqrt((double)keys))
     };
     run_reference("linear/kda.tile", "kda_forward", bindings, expected, 10);
     compare("out", out, y, type);
@@ -144,9 +143,8 @@ static void steps(void **state)
     for (int i = 0; i < B * R; i++) set(to, i, to_numbers[i]);
     array_send(to);
     const kiln_tensor *const after = host_copy(states), *const y = host_result(out);
-    const kiln_arg args[] = { host(q),        host(k),          host(v),  host(gates),
-                              host(beta),     host(from),       host(to), KILN_TENSOR(after),
-                              KILN_TENSOR(y), KILN_FLOAT(0.125) };
+    const kiln_arg args[] = { host_arg(q),    host_arg(k),  host_arg(v),        host_arg(gates), host_arg(beta),
+                              host_arg(from), host_arg(to), KILN_TENSOR(after), KILN_TENSOR(y),  KILN_FLOAT(0.125) };
     run_reference("linear/kda.tile", "kda_step", "T=f32, TB=f32, TS=f32, DK=64, DV=64, G=2, R=2, NORM=true", args, 10);
     kiln_gdn_step_args call = { .q = of(q),
                                 .k = of(k),

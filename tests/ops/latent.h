@@ -3,7 +3,7 @@
 //
 // The kernels' references take an hour for 128 requests of 32768 keys. But here tokens are copies of KINDS: a sum over the
 // tokens that a row sees is one over KINDS, each as often as the row sees it, and every element can be compared. The kernels
-// do not know; `kiln test` holds them to their references.
+// do not know. mla_sparse_test holds these sums against a kernel's reference.
 #ifndef KILN_TESTS_OPS_LATENT_H
 #define KILN_TESTS_OPS_LATENT_H
 

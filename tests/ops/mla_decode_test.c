@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mla_decode_test.c - dense decoding over a paged cache, against sums in double precision over all tokens that a row sees.
+// mla_decode_test.c - dense decoding over a paged cache, against sums in double precision over the kinds of tokens that a row sees
+// (latent.h), which mla_sparse_test holds against the reference of a kernel.
 //
 // What must not be read is NaN: slots past a request's length, pages that no request uses. Entries of the table past a
 // request's last page are no pages at all.

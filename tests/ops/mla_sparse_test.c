@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mla_sparse_test.c - decoding over lists of slots in the fp8 cache, and prefill over lists of rows, against sums in double precision.
+// mla_sparse_test.c - decoding over lists of slots in the fp8 cache, and prefill over lists of rows, against sums in double precision
+// over the kinds of tokens (latent.h), which are held against the reference of a kernel.
 //
 // Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.
 #include "latent.h"
@@ -582,9 +583,46 @@ static void prefill_whole_grid(void **state)
         check_prefill((Prefill){ .queries = many, .heads = 128, .size = K, .keys = keys[i], .topk = 2048 });
 }
 
+// ---- the sums
+
+// Those of latent.h are what a kernel's reference makes of lists that name each kind as often.
+static void sums_over_kinds(void **state)
+{
+    enum { ROWS = 3, HEADS = 2, TOPK = 400, ALL = ROWS * HEADS };
+    const Pool pool = make_pool(KILN_BF16, K);
+    Array *const q = ARRAY(KILN_BF16, ROWS, HEADS, K), *const indices = ARRAY(KILN_I32, ROWS, TOPK),
+                 *const sink = ARRAY(KILN_F32, HEADS), *const out = ARRAY(KILN_BF16, ROWS, HEADS, V),
+                 *const top = ARRAY(KILN_F32, ROWS, HEADS), *const lse = ARRAY(KILN_F32, ROWS, HEADS);
+    double *const qs = (draw_random(q, -9, 9), values(q)), *const outs = values(out), *const tops = values(top),
+                  *const lses = values(lse);
+    int32_t counts[ROWS][KINDS] = { { 0 } };
+    for (int i = 0; i < ROWS * TOPK; i++) {
+        const int kind = (int)integer(0, i % 3 ? 9 : KINDS - 1);
+        set(indices, i, kind);
+        counts[i / TOPK][kind]++;
+    }
+    draw_random(sink, -1, 3);
+    const kiln_arg args[] = {
+        mirror_arg(q),   mirror_arg(pool.tokens), host_arg(indices),      host_arg(sink), KILN_NONE, KILN_NONE,
+        mirror_arg(out), // the mirrors of the results
+        mirror_arg(top), mirror_arg(lse),         KILN_FLOAT(1 / sqrt(K))
+    };
+    run_reference("mla/prefill.tile", "mla_prefill_sparse", "", args, 10);
+    for (int i = 0; i < ALL; i++) {
+        Attended a;
+        attend(&a, qs + i * K, pool.values, K, counts[i / HEADS], K, 1 / sqrt(K), get(sink, i % HEADS));
+        memcpy(outs + i * V, a.out, sizeof a.out);
+        tops[i] = a.top, lses[i] = a.lse;
+    }
+    assert_close("out", out, outs, (Tolerance){ 1e-30, 4e-3, 4e-6 }); // rounded to bf16
+    assert_close("max_logits", top, tops, (Tolerance){ 1e-6, 1e-6, 1e-12 });
+    assert_close("lse", lse, lses, (Tolerance){ 1e-6, 1e-6, 1e-12 });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(sums_over_kinds, free_arrays),
         cmocka_unit_test_teardown(decode_lists, free_arrays),
         cmocka_unit_test_teardown(decode_many_heads, free_arrays),
         cmocka_unit_test_teardown(decode_lists_of_any_length, free_arrays),

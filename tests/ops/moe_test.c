@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // moe_test.c - routing, permutation and products of experts against the references of their kernels, and whole layers against
-// sums in f64; experts without rows, and rows without experts; what is refused.
+// sums in f64: no reference has routes, shared experts and activations rounded to fp8 together. Experts without rows, and rows
+// without experts; what is refused.
 #include "support.h"
 
 #include "kiln/ops/moe.h"
@@ -141,14 +142,13 @@ static void permutation(void **state)
         ops, NULL,
         &(kiln_moe_unpermute_args){
             .rows = of(y), .places = of(places), .weights = of(weights), .residual = of(x), .out = of(out) }));
-    double *const expected = values(ARRAY(KILN_F32, TOKENS, N));
-    for (int64_t i = 0; i < TOKENS * N; i++) {
-        expected[i] = get(x, i);
-        for (int k = 0; k < EACH; k++)
-            if (get(experts, i / N * EACH + k) >= 0 && get(experts, i / N * EACH + k) < EXPERTS)
-                expected[i] += get(weights, i / N * EACH + k) * get(x, i);
-    }
-    compare("out", out, expected, close_16);
+    const kiln_tensor *const sums = host_result(out);
+    array_fetch(y);
+    const kiln_arg back[] = {
+        host_arg(y), KILN_TENSOR(p), host_arg(weights), KILN_NONE, host_arg(x), KILN_TENSOR(sums)
+    };
+    run_reference("moe/permute.tile", "moe_combine", "T=f32, KK=3", back, 6);
+    compare("out", out, numbers(sums), close_16);
 }
 
 // ---- products
@@ -156,17 +156,21 @@ static void permutation(void **state)
 static const int32_t offsets_of[] = { 0, 0, 70, 71, 135, 135 }; // of five experts, three of which have rows
 enum { EXPERTS = 5, ROWS = 140, K = 72, N = 88 };               // the last rows belong to none
 
-static void expect_product(const Array *a, const Array *b, const Array *bias, bool transposed, int64_t room,
-                           const int32_t *first, const int32_t *counts, double *c)
+// What the reference of a product leaves as it was, rows that belong to no expert, is NaN on both sides.
+static const double *expect_product(const Array *a, const Array *b, const Array *bias, bool transposed, int64_t room,
+                                    const Array *offsets, const Array *counts, const Array *c)
 {
-    for (int e = 0; e < EXPERTS; e++)
-        for (int64_t r = first ? first[e] : e * room; r < (first ? first[e + 1] : e * room + counts[e]); r++)
-            for (int64_t n = 0; n < N; n++) {
-                double sum = bias ? get(bias, e * N + n) : 0;
-                for (int64_t k = 0; k < K; k++)
-                    sum += get(a, r * K + k) * get(b, transposed ? (e * N + n) * K + k : (e * K + k) * N + n);
-                c[r * N + n] = sum;
-            }
+    const kiln_tensor *const x = host_copy(a), *const y = host_copy(c);
+    const kiln_arg args[] = { KILN_TENSOR(HOST_AS(x->data, x->type, count(a) / K, K)),
+                              host_arg(b),
+                              host_arg(offsets),
+                              host_arg(counts),
+                              host_arg(bias),
+                              KILN_TENSOR(HOST_AS(y->data, y->type, count(c) / N, N)),
+                              KILN_INT(room) };
+    run_reference("moe/grouped_gemm.tile", "grouped_gemm", transposed ? "T=f32, TC=f32" : "T=f32, TC=f32, TB=false",
+                  args, 7);
+    return numbers(y);
 }
 
 static void run_grouped(kiln_grouped_gemm_args a)
@@ -174,14 +178,6 @@ static void run_grouped(kiln_grouped_gemm_args a)
     assert_ok(kiln_grouped_gemm_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
     done(kiln_grouped_gemm(ops, NULL, &a));
-}
-
-// Rows that belong to no expert stay as they were: NaN on both sides.
-static double *untouched(Array *c)
-{
-    double *const expected = values(c);
-    for (int64_t i = 0; i < count(c); i++) expected[i] = NAN;
-    return expected;
 }
 
 static void products_of_ragged_rows(void **state)
@@ -192,12 +188,12 @@ static void products_of_ragged_rows(void **state)
         Array *const a = drawn(ARRAY(type, ROWS, K), -1, 1), *const c = result(ARRAY(to, ROWS, N));
         Array *const b = drawn(transposed ? ARRAY(type, EXPERTS, N, K) : ARRAY(type, EXPERTS, K, N), -1, 1);
         Array *const bias = i == 1 ? drawn(ARRAY(to, EXPERTS, N), -1, 1) : NULL;
-        double *const expected = untouched(c);
-        expect_product(a, b, bias, transposed, 0, offsets_of, NULL, expected);
+        Array *const offsets = listed(EXPERTS + 1, offsets_of);
+        const double *const expected = expect_product(a, b, bias, transposed, 0, offsets, NULL, c);
         run_grouped((kiln_grouped_gemm_args){ .a = of(i == 2 ? array_spread(a, false) : a),
                                               .b = of(b),
                                               .c = of(c),
-                                              .offsets = of(listed(EXPERTS + 1, offsets_of)),
+                                              .offsets = of(offsets),
                                               .bias = of(bias),
                                               .transpose_b = transposed });
         compare("c", c, expected, close_16);
@@ -207,14 +203,13 @@ static void products_of_ragged_rows(void **state)
 static void products_in_places(void **state)
 {
     enum { ROOM = 33 };
-    static const int32_t counts[] = { 33, 0, 1, 20, 32 };
+    Array *const counts = listed(EXPERTS, (const int32_t[]){ 33, 0, 1, 20, 32 });
     Array *const a = drawn(ARRAY(KILN_BF16, EXPERTS, ROOM, K), -1, 1), *const b = drawn(ARRAY(KILN_BF16, EXPERTS, N, K),
                                                                                         -1, 1);
     Array *const c = result(ARRAY(KILN_BF16, EXPERTS, ROOM, N));
-    double *const expected = untouched(c);
-    expect_product(a, b, NULL, true, ROOM, NULL, counts, expected);
-    run_grouped((kiln_grouped_gemm_args){
-        .a = of(a), .b = of(b), .c = of(c), .counts = of(listed(EXPERTS, counts)), .transpose_b = true });
+    const double *const expected = expect_product(a, b, NULL, true, ROOM, NULL, counts, c);
+    run_grouped(
+        (kiln_grouped_gemm_args){ .a = of(a), .b = of(b), .c = of(c), .counts = of(counts), .transpose_b = true });
     compare("c", c, expected, close_16);
 }
 
@@ -227,16 +222,16 @@ static void products_of_fp8(void **state)
     Array *const sa = drawn(ARRAY(KILN_F32, ROWS, BLOCKS), 0.5, 2), *const sb = drawn(
                                                                         ARRAY(KILN_F32, EXPERTS, 2, BLOCKS), 0.5, 2);
     Array *const c = result(ARRAY(KILN_BF16, ROWS, TALL));
-    double *const expected = untouched(c);
-    for (int e = 0; e < EXPERTS; e++)
-        for (int64_t r = offsets_of[e]; r < offsets_of[e + 1]; r++)
-            for (int64_t n = 0; n < TALL; n++) {
-                double sum = 0;
-                for (int64_t k = 0; k < WIDE; k++)
-                    sum += get(a, r * WIDE + k) * get(sa, r * BLOCKS + k / 128) * get(b, (e * TALL + n) * WIDE + k) *
-                           get(sb, (e * 2 + n / 128) * BLOCKS + k / 128);
-                expected[r * TALL + n] = sum;
-            }
+    const kiln_tensor *const expected = host_copy(c);
+    const kiln_arg args[] = { mirror_arg(a),
+                              mirror_arg(sa),
+                              mirror_arg(b),
+                              mirror_arg(sb),
+                              mirror_arg(listed(EXPERTS + 1, offsets_of)),
+                              KILN_NONE,
+                              KILN_TENSOR(expected),
+                              KILN_INT(0) };
+    run_reference("moe/grouped_fp8.tile", "grouped_fp8", "TC=f32", args, 8);
     kiln_grouped_gemm_args g = { .a = of(a),
                                  .b = of(b),
                                  .c = of(c),
@@ -245,7 +240,7 @@ static void products_of_fp8(void **state)
                                  .offsets = of(listed(EXPERTS + 1, offsets_of)),
                                  .transpose_b = true };
     run_grouped(g);
-    compare("c", c, expected, (Tolerance){ 0.5, 2e-2, 1e-4 });
+    compare("c", c, numbers(expected), (Tolerance){ 0.5, 2e-2, 1e-4 });
     REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.transpose_b = false, KILN_UNSUPPORTED,
             "kiln_grouped_gemm: 'a' is a tensor of e4m3, expected 'transpose_b' with it");
     REFUSED(kiln_grouped_gemm(ops, NULL, &g), g, g.a_scales = NULL, KILN_BAD_ARGUMENT, "'a_scales' is null");
@@ -257,7 +252,6 @@ static void products_of_fp8(void **state)
 static void products_of_mxfp4(void **state)
 {
     enum { K4 = 160, PADDED = 256, TOKENS = 40 };
-    static const double magnitudes[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
     static const int32_t one[] = { 0, 0, 0, ROWS, ROWS, ROWS };
     Array *const codes = whole(ARRAY(KILN_U8, EXPERTS, N, PADDED / 2), 0, 255);
     Array *const scales = whole(ARRAY(KILN_U8, EXPERTS, N, PADDED / 32), 120, 130);
@@ -268,26 +262,23 @@ static void products_of_mxfp4(void **state)
     for (int i = 0; i < 2; i++) {
         const int32_t *const offsets = i ? one : offsets_of;
         Array *const a = drawn(ARRAY(KILN_BF16, TOKENS, K4), -1, 1), *const c = result(ARRAY(KILN_BF16, ROWS, N));
-        double *const expected = untouched(c);
-        for (int e = 0; e < EXPERTS; e++)
-            for (int64_t r = offsets[e]; r < offsets[e + 1]; r++)
-                for (int64_t n = 0; n < N; n++) {
-                    const int64_t m = (int64_t)get(tokens, r), row = e * N + n;
-                    double sum = get(bias, row);
-                    for (int64_t k = 0; k < K4 && m >= 0; k++) {
-                        const int code = (int)get(codes, row * PADDED / 2 + k / 2) >> k % 2 * 4 & 15;
-                        sum += get(a, m * K4 + k) * magnitudes[code & 7] * (code & 8 ? -1 : 1) *
-                               exp2(get(scales, row * PADDED / 32 + k / 32) - 127);
-                    }
-                    expected[r * N + n] = sum * get(w, r);
-                }
+        const kiln_tensor *const expected = host_copy(c);
+        const kiln_arg args[] = { host_arg(a),
+                                  KILN_TENSOR(HOST_AS(codes->host, KILN_E2M1, EXPERTS, N, PADDED / 128, 128)),
+                                  KILN_TENSOR(HOST_AS(scales->host, KILN_U8, EXPERTS, N, PADDED / 128, 4)),
+                                  host_arg(listed(EXPERTS + 1, offsets)),
+                                  host_arg(tokens),
+                                  host_arg(bias),
+                                  host_arg(w),
+                                  KILN_TENSOR(expected) };
+        run_reference("moe/mxfp4.tile", "grouped_mxfp4", "T=f32, TC=f32", args, 8);
         kiln_grouped_mxfp4_args g = { .a = of(a), .codes = i ? &as_e2m1 : of(codes), .scales = of(scales), .c = of(c) };
         g.offsets = of(listed(EXPERTS + 1, offsets));
         g.tokens = of(tokens), g.bias = of(bias), g.row_weights = of(w);
         assert_ok(kiln_grouped_mxfp4_workspace_size(ops, &g, &g.workspace_bytes));
         g.workspace = bytes_new(g.workspace_bytes)->tensor.data;
         done(kiln_grouped_mxfp4(ops, NULL, &g));
-        compare("c", c, expected, (Tolerance){ 0.2, 2e-2, 1e-4 });
+        compare("c", c, numbers(expected), (Tolerance){ 0.2, 2e-2, 1e-4 });
     }
 }
 
@@ -295,18 +286,14 @@ static void weight_gradients(void **state)
 {
     Array *const a = drawn(ARRAY(KILN_BF16, ROWS, K), -1, 1), *const dc = drawn(ARRAY(KILN_BF16, ROWS, N), -1, 1);
     Array *const db = result(ARRAY(KILN_F32, EXPERTS, N, K));
-    double *const expected = values(db);
-    for (int64_t j = 0; j < count(db); j++) {
-        const int64_t e = j / (K * N), n = j / K % N, k = j % K;
-        expected[j] = 0;
-        for (int64_t r = offsets_of[e]; r < offsets_of[e + 1]; r++)
-            expected[j] += get(a, r * K + k) * get(dc, r * N + n);
-    }
+    Array *const offsets = listed(EXPERTS + 1, offsets_of);
+    const kiln_arg host[] = { host_arg(a), host_arg(dc), host_arg(offsets), result_arg(db) };
+    run_reference("moe/grouped_gemm.tile", "grouped_gemm_weights", "T=f32, TC=f32", host, 4);
     const kiln_grouped_gemm_weights_args args = {
-        .a = of(a), .dc = of(dc), .offsets = of(listed(EXPERTS + 1, offsets_of)), .db = of(db), .transpose_b = true
+        .a = of(a), .dc = of(dc), .offsets = of(offsets), .db = of(db), .transpose_b = true
     };
     done(kiln_grouped_gemm_weights(ops, NULL, &args));
-    compare("db", db, expected, close_16);
+    compare("db", db, numbers(host[3].tensor), close_16);
 }
 
 // ---- layers

@@ -6,7 +6,6 @@
 #include "kiln/ops/nsa.h"
 
 static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
-static kiln_arg host(const Array *x) { return x ? KILN_TENSOR(host_copy(x)) : KILN_NONE; }
 static const char *lacks(const Array *x, const char *text) { return x ? "" : text; }
 
 static const Tolerance close_to = { 2e-2, 2e-2, 2e-5 };
@@ -152,23 +151,13 @@ static void compare_whole(const Case *c, const Inputs *x, bool given, int initia
              c->group, c->block, c->blocks, c->window, given ? "" : ", Idx=none", lacks(x->counts, ", Count=none"),
              lacks(x->gates[0], ", GateC=none"), lacks(x->gates[2], ", GateW=none"), lacks(x->pools[0], ", PoolK=none"),
              lacks(x->pools[1], ", PoolV=none"), lacks(x->offsets, ", Offset=none"));
-    const kiln_arg args[] = { host(x->q),
-                              host(x->k),
-                              host(x->v),
-                              given ? host(x->indices) : KILN_NONE,
-                              host(x->counts),
-                              host(x->gates[0]),
-                              host(x->gates[1]),
-                              host(x->gates[2]),
-                              host(x->pools[0]),
-                              host(x->pools[1]),
-                              host(x->offsets),
-                              KILN_TENSOR(out),
-                              KILN_INT(x->sequences),
-                              KILN_INT(x->longest),
-                              KILN_INT(initial),
-                              KILN_INT(local),
-                              KILN_FLOAT(scale_of(c)) };
+    const kiln_arg args[] = {
+        host_arg(x->q),         host_arg(x->k),        host_arg(x->v),        given ? host_arg(x->indices) : KILN_NONE,
+        host_arg(x->counts),    host_arg(x->gates[0]), host_arg(x->gates[1]), host_arg(x->gates[2]),
+        host_arg(x->pools[0]),  host_arg(x->pools[1]), host_arg(x->offsets),  KILN_TENSOR(out),
+        KILN_INT(x->sequences), KILN_INT(x->longest),  KILN_INT(initial),     KILN_INT(local),
+        KILN_FLOAT(scale_of(c))
+    };
     run_reference("nsa/forward.tile", "nsa_forward", bindings, args, 17);
     compare("out", x->out, out);
 }
@@ -221,13 +210,10 @@ static void chosen_blocks(void **state)
                                   .initial_blocks = 1 };
     RUN(kiln_nsa_choose, args);
     const kiln_tensor *const out = host_result(x.out), *const lse = host_result(x.lse);
-    const kiln_arg expected[] = { host(x.q),           host(x.k),
-                                  host(x.v),           KILN_NONE,
-                                  KILN_NONE,           host(x.offsets),
-                                  KILN_TENSOR(out),    KILN_TENSOR(lse),
-                                  host(chosen),        KILN_INT(x.sequences),
-                                  KILN_INT(x.longest), KILN_INT(1),
-                                  KILN_INT(1),         KILN_FLOAT(scale_of(&c)) };
+    const kiln_arg expected[] = { host_arg(x.q),    host_arg(x.k),           host_arg(x.v),       KILN_NONE,
+                                  KILN_NONE,        host_arg(x.offsets),     KILN_TENSOR(out),    KILN_TENSOR(lse),
+                                  host_arg(chosen), KILN_INT(x.sequences),   KILN_INT(x.longest), KILN_INT(1),
+                                  KILN_INT(1),      KILN_FLOAT(scale_of(&c)) };
     run_reference("nsa/forward.tile", "nsa_choose",
                   "T=f32, D=64, DV=64, G=4, BS=16, S=4, MAXB=64, PoolK=none, PoolV=none", expected, 14);
     compare("out", x.out, out);
@@ -273,8 +259,9 @@ static void compressed_gradients(void **state)
                                                .dpool_v = of(out[4]),
                                                .block_size = 16 };
     RUN(kiln_nsa_compressed_backward, args);
-    kiln_arg expected[18] = { host(x.q),  host(x.k),        host(x.v),        host(x.out),    host(x.lse),
-                              host(dout), host(x.pools[0]), host(x.pools[1]), host(x.offsets) };
+    kiln_arg expected[18] = { host_arg(x.q),        host_arg(x.k),        host_arg(x.v),
+                              host_arg(x.out),      host_arg(x.lse),      host_arg(dout),
+                              host_arg(x.pools[0]), host_arg(x.pools[1]), host_arg(x.offsets) };
     const kiln_tensor *results[5];
     for (int i = 0; i < 5; i++) expected[9 + i] = KILN_TENSOR(results[i] = host_result(out[i]));
     expected[14] = KILN_INT(PACKED), expected[15] = KILN_INT(LONGEST), expected[16] = KILN_INT(1);
@@ -312,17 +299,10 @@ static void forward(const Case *c, const Inputs *x)
     const kiln_tensor *const out = host_result(x->out), *const lse = host_result(x->lse);
     snprintf(bindings, sizeof bindings, "T=f32, D=%d, DV=%d, G=%d, BS=%d, MAXB=64%s%s", c->keys, c->values, c->group,
              c->block, lacks(x->counts, ", Count=none"), lacks(x->offsets, ", Offset=none"));
-    const kiln_arg expected[] = { host(x->q),
-                                  host(x->k),
-                                  host(x->v),
-                                  host(x->indices),
-                                  host(x->counts),
-                                  host(x->offsets),
-                                  KILN_TENSOR(out),
-                                  KILN_TENSOR(lse),
-                                  KILN_INT(x->sequences),
-                                  KILN_INT(x->longest),
-                                  KILN_FLOAT(scale_of(c)) };
+    const kiln_arg expected[] = { host_arg(x->q),       host_arg(x->k),         host_arg(x->v),
+                                  host_arg(x->indices), host_arg(x->counts),    host_arg(x->offsets),
+                                  KILN_TENSOR(out),     KILN_TENSOR(lse),       KILN_INT(x->sequences),
+                                  KILN_INT(x->longest), KILN_FLOAT(scale_of(c)) };
     run_reference("nsa/selected.tile", "nsa_selected", bindings, expected, 11);
     compare("out", x->out, out);
     compare("lse", x->lse, lse);
@@ -351,21 +331,11 @@ static void backward(const Case *c, const Inputs *x, const Gradients *g, bool fu
     const kiln_tensor *const dq = host_result(g->dq), *const dk = host_result(g->dk), *const dv = host_result(g->dv);
     snprintf(bindings, sizeof bindings, "T=f32, D=%d, DV=%d, G=%d, BS=%d, MAXB=64%s%s", c->keys, c->values, c->group,
              c->block, lacks(x->counts, ", Count=none"), lacks(x->offsets, ", Offset=none"));
-    const kiln_arg expected[] = { host(x->q),
-                                  host(x->k),
-                                  host(x->v),
-                                  host(x->out),
-                                  host(x->lse),
-                                  host(g->dout),
-                                  host(x->indices),
-                                  host(x->counts),
-                                  host(x->offsets),
-                                  KILN_TENSOR(dq),
-                                  KILN_TENSOR(dk),
-                                  KILN_TENSOR(dv),
-                                  KILN_INT(x->sequences),
-                                  KILN_INT(x->longest),
-                                  KILN_FLOAT(scale_of(c)) };
+    const kiln_arg expected[] = { host_arg(x->q),         host_arg(x->k),       host_arg(x->v),
+                                  host_arg(x->out),       host_arg(x->lse),     host_arg(g->dout),
+                                  host_arg(x->indices),   host_arg(x->counts),  host_arg(x->offsets),
+                                  KILN_TENSOR(dq),        KILN_TENSOR(dk),      KILN_TENSOR(dv),
+                                  KILN_INT(x->sequences), KILN_INT(x->longest), KILN_FLOAT(scale_of(c)) };
     run_reference("nsa/backward.tile", "nsa_selected_backward", bindings, expected, 15);
     compare("dq", g->dq, dq);
     compare("dk", g->dk, dk);
@@ -408,8 +378,8 @@ static void combined(void **state)
                                                     .g_window = of(in[5]),
                                                     .out = of(out) }));
     const kiln_tensor *const sum = host_result(out);
-    const kiln_arg forward_args[] = { host(in[0]), host(in[1]), host(in[2]),     host(in[3]),
-                                      host(in[4]), host(in[5]), KILN_TENSOR(sum) };
+    const kiln_arg forward_args[] = { host_arg(in[0]), host_arg(in[1]), host_arg(in[2]), host_arg(in[3]),
+                                      host_arg(in[4]), host_arg(in[5]), KILN_TENSOR(sum) };
     run_reference("nsa/combine.tile", "nsa_combine", "T=f32, DV=48", forward_args, 7);
     compare("out", out, sum);
 
@@ -427,11 +397,11 @@ static void combined(void **state)
                                                                       .dg_compressed = of(back[3]),
                                                                       .dg_selected = of(back[4]),
                                                                       .dg_window = of(back[5]) }));
-    kiln_arg args[13] = { host(dout) };
+    kiln_arg args[13] = { host_arg(dout) };
     const kiln_tensor *expected[6];
     for (int i = 0; i < 6; i++) {
         expected[i] = host_result(back[i]);
-        args[1 + i] = host(in[i]);
+        args[1 + i] = host_arg(in[i]);
         args[7 + i] = KILN_TENSOR(expected[i]);
     }
     run_reference("nsa/combine.tile", "nsa_combine_backward", "T=f32, DV=48", args, 13);
@@ -468,8 +438,9 @@ static void decoding(void **state)
                                       .splits = plain ? 0 : 3 };
         RUN(kiln_nsa_decode, args);
         const kiln_tensor *const o = host_result(out), *const l = host_result(lse);
-        const kiln_arg expected[] = { host(q),      host(k),        host(v),        host(indices), host(counts),
-                                      host(length), KILN_TENSOR(o), KILN_TENSOR(l), KILN_INT(1),   KILN_FLOAT(0.125) };
+        const kiln_arg expected[] = { host_arg(q),      host_arg(k),      host_arg(v),    host_arg(indices),
+                                      host_arg(counts), host_arg(length), KILN_TENSOR(o), KILN_TENSOR(l),
+                                      KILN_INT(1),      KILN_FLOAT(0.125) };
         run_reference("nsa/decode.tile", "nsa_decode",
                       plain ? "T=f32, D=64, DV=32, G=16, BS=32, Count=none, Length=none"
                             : "T=f32, D=64, DV=32, G=16, BS=32",

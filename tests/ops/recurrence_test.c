@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // recurrence_test.c - how far layers with a state and their gradients are from the recurrence in f64, token by token: gated delta
 // net, its gates for each channel, linear attention, Mamba-2; 64 to 65536 tokens, heads of 64 and 128, gates near 1 and near 0.
-// The recurrence's own gradients are held against differences of it. With KILN_TEST_LONG more than 64 tokens; each run prints what
-// it found.
+// No kernel's text is part of the recurrence, and its gradients are held against differences of it. With KILN_TEST_LONG more
+// than 64 tokens; each run prints what it found.
 #include "support.h"
 
 #include "kiln/ops/recurrent.h"

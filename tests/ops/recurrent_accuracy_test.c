@@ -19,7 +19,6 @@ typedef struct Results {
 } Results;
 
 static const kiln_tensor *of(const Array *x) { return &x->tensor; }
-static kiln_arg host(const Array *x) { return KILN_TENSOR(host_copy(x)); }
 
 static Inputs draw(Kind kind, int64_t tokens, double most)
 {
@@ -67,10 +66,13 @@ static Results run(Kind kind, const Inputs *x)
 static void expect(Kind kind, const Inputs *x, const kiln_tensor *out, const kiln_tensor *last)
 {
     const kiln_arg scale = KILN_FLOAT(1 / sqrt((double)D)), to = KILN_TENSOR(out), states = KILN_TENSOR(last);
-    const kiln_arg delta[] = { host(x->q), host(x->k), host(x->v), host(x->gates), host(x->beta),
-                               KILN_NONE,  KILN_NONE,  to,         states,         scale };
-    const kiln_arg linear[] = { host(x->q), host(x->k), host(x->v), host(x->gates), KILN_NONE,
-                                KILN_NONE,  KILN_NONE,  to,         states,         scale };
+    const kiln_arg delta[] = {
+        host_arg(x->q), host_arg(x->k), host_arg(x->v), host_arg(x->gates), host_arg(x->beta), KILN_NONE, KILN_NONE, to,
+        states,         scale
+    };
+    const kiln_arg linear[] = { host_arg(x->q), host_arg(x->k), host_arg(x->v), host_arg(x->gates),
+                                KILN_NONE,      KILN_NONE,      KILN_NONE,      to,
+                                states,         scale };
     if (kind == LINEAR)
         run_reference("linear/linear_attention.tile", "linear_attention",
                       "T=f32, DK=64, DV=64, Decay=none, Offset=none, H0=none", linear, 10);

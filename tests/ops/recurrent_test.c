@@ -7,7 +7,6 @@
 #include "kiln/ops/recurrent.h"
 
 static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
-static kiln_arg host(const Array *x) { return x ? KILN_TENSOR(host_copy(x)) : KILN_NONE; }
 
 static Tolerance tolerance_of(kiln_type type)
 {
@@ -118,13 +117,13 @@ static void compare_gdn(const Case *c, const Whole *w)
     snprintf(bindings, sizeof bindings, "T=f32, TB=f32, TS=f32, DK=%d, DV=%d, G=%d, NORM=%s%s%s%s", (int)c->keys,
              (int)c->values, (int)(c->heads / c->key_heads), yes(c->normalize), w->offsets ? "" : ", Offset=none",
              w->initial ? "" : ", H0=none", w->final ? "" : ", HT=none");
-    const kiln_arg args[] = { host(w->q),
-                              host(w->k),
-                              host(w->v),
-                              host(w->gates),
-                              host(w->beta),
-                              host(w->offsets),
-                              host(w->initial),
+    const kiln_arg args[] = { host_arg(w->q),
+                              host_arg(w->k),
+                              host_arg(w->v),
+                              host_arg(w->gates),
+                              host_arg(w->beta),
+                              host_arg(w->offsets),
+                              host_arg(w->initial),
                               KILN_TENSOR(out),
                               final ? KILN_TENSOR(final) : KILN_NONE,
                               KILN_FLOAT(1 / sqrt((double)c->keys)) };
@@ -205,10 +204,16 @@ static void linear_attentions(void **state)
         const kiln_tensor *const out = host_result(w.out), *const final = host_result(w.final);
         snprintf(bindings, sizeof bindings, "T=f32, TS=f32, DK=64, DV=32, G=2%s%s%s%s", has_gates ? "" : ", Gi=none",
                  has_decay ? "" : ", Decay=none", is_packed ? "" : ", Offset=none", w.initial ? "" : ", H0=none");
-        const kiln_arg expected[] = {
-            host(w.q),       host(w.k),       host(w.v),        host(w.gates),      has_decay ? host(decay) : KILN_NONE,
-            host(w.offsets), host(w.initial), KILN_TENSOR(out), KILN_TENSOR(final), KILN_FLOAT(0.125)
-        };
+        const kiln_arg expected[] = { host_arg(w.q),
+                                      host_arg(w.k),
+                                      host_arg(w.v),
+                                      host_arg(w.gates),
+                                      has_decay ? host_arg(decay) : KILN_NONE,
+                                      host_arg(w.offsets),
+                                      host_arg(w.initial),
+                                      KILN_TENSOR(out),
+                                      KILN_TENSOR(final),
+                                      KILN_FLOAT(0.125) };
         run_reference("linear/linear_attention.tile", "linear_attention", bindings, expected, 10);
         compare("out", w.out, out, c.type);
         compare("final_states", w.final, final, c.type);
@@ -237,9 +242,9 @@ static void step_is_the_recurrence(kiln_type type, bool is_delta, bool has_draft
              "T=f32, TB=f32, TS=f32, DK=128, DV=48, G=2, R=%d, DELTA=%s, NORM=%s, Decay=none, Norm=none%s%s",
              (int)tokens, yes(is_delta), yes(is_delta), is_delta ? "" : ", Beta=none",
              has_drafts ? "" : ", From=none, To=none");
-    const kiln_arg args[] = { host(w.q),          host(w.k),        host(w.v),
-                              host(w.gates),      KILN_NONE,        is_delta ? host(w.beta) : KILN_NONE,
-                              host(from),         host(to),         KILN_NONE,
+    const kiln_arg args[] = { host_arg(w.q),      host_arg(w.k),    host_arg(w.v),
+                              host_arg(w.gates),  KILN_NONE,        is_delta ? host_arg(w.beta) : KILN_NONE,
+                              host_arg(from),     host_arg(to),     KILN_NONE,
                               KILN_TENSOR(after), KILN_TENSOR(out), KILN_FLOAT(1 / sqrt(128.0)) };
     run_reference("linear/step.tile", "recurrent_step", bindings, args, 12);
     if (has_drafts) w.q = array_spread(w.q, false), w.k = array_spread(w.k, false), w.v = array_spread(w.v, false);
@@ -369,9 +374,9 @@ static void mamba2(void **state)
         Array *const initial = i ? drawn(ARRAY(KILN_F32, 2, 4, 32, 64), -1, 1) : NULL;
         Array *const out = ARRAY(type, 2, 300, 4, 32), *const final = ARRAY(KILN_F32, 2, 4, 32, 64);
         const kiln_tensor *const y = host_result(out), *const last = host_result(final);
-        const kiln_arg args[] = { host(x),        host(dt),  host(a),          host(b),   host(c),
-                                  host(skip),     KILN_NONE, KILN_NONE,        KILN_NONE, host(initial),
-                                  KILN_TENSOR(y), KILN_NONE, KILN_TENSOR(last) };
+        const kiln_arg args[] = { host_arg(x),    host_arg(dt), host_arg(a),      host_arg(b), host_arg(c),
+                                  host_arg(skip), KILN_NONE,    KILN_NONE,        KILN_NONE,   host_arg(initial),
+                                  KILN_TENSOR(y), KILN_NONE,    KILN_TENSOR(last) };
         run_reference(
             "linear/mamba2.tile", "mamba2_forward",
             i ? "T=f32, TS=f32, P=32, N=64, G=2, Bias=none, Z=none, Offset=none, Raw=none"
@@ -406,10 +411,9 @@ static void steps_of_mamba2(void **state)
     for (int i = 0; i < 6; i++) set(to, i, to_numbers[i]);
     array_send(to);
     const kiln_tensor *const after = host_copy(states), *const y = host_result(out);
-    const kiln_arg args[] = {
-        host(x),  host(dt),           host(a),       host(b), host(c), host(skip), KILN_NONE, host(z), host(from),
-        host(to), KILN_TENSOR(after), KILN_TENSOR(y)
-    };
+    const kiln_arg args[] = { host_arg(x),    host_arg(dt),   host_arg(a),        host_arg(b),
+                              host_arg(c),    host_arg(skip), KILN_NONE,          host_arg(z),
+                              host_arg(from), host_arg(to),   KILN_TENSOR(after), KILN_TENSOR(y) };
     run_reference("linear/mamba2.tile", "mamba2_step", "T=f32, TS=f32, P=40, N=64, G=2, R=2, Bias=none", args, 12);
     done(kiln_mamba2_step(ops, NULL,
                           &(kiln_mamba2_step_args){ .x = of(x),
@@ -438,8 +442,8 @@ static void causal_convolutions(void **state)
     Array *const out = ARRAY(KILN_BF16, 1, S, D), *const next = drawn(ARRAY(KILN_BF16, N, 1, D), -1, 1);
     Array *const next_out = ARRAY(KILN_BF16, N, 1, D);
     const kiln_tensor *const y = host_result(out), *const last = host_result(final), *const z = host_result(next_out);
-    const kiln_arg args[] = { host(x),       host(filter),   host(bias),       host(offsets),
-                              host(initial), KILN_TENSOR(y), KILN_TENSOR(last) };
+    const kiln_arg args[] = { host_arg(x),       host_arg(filter), host_arg(bias),   host_arg(offsets),
+                              host_arg(initial), KILN_TENSOR(y),   KILN_TENSOR(last) };
     run_reference("linear/causal_conv.tile", "causal_conv", "T=f32, TS=f32, W=4, ACT=4", args, 7);
     done(kiln_causal_conv(ops, NULL,
                           &(kiln_causal_conv_args){ .x = of(array_spread(x, false)),
@@ -453,8 +457,8 @@ static void causal_convolutions(void **state)
     compare("out", out, y, KILN_BF16);
     compare("final_states", final, last, KILN_BF16);
 
-    const kiln_arg step[] = { host(next), host(filter),      host(bias),    KILN_NONE,
-                              KILN_NONE,  KILN_TENSOR(last), KILN_TENSOR(z) };
+    const kiln_arg step[] = { host_arg(next), host_arg(filter),  host_arg(bias), KILN_NONE,
+                              KILN_NONE,      KILN_TENSOR(last), KILN_TENSOR(z) };
     run_reference("linear/causal_conv.tile", "causal_conv_step", "T=f32, TS=f32, W=4, ACT=4, R=1, From=none, To=none",
                   step, 7);
     done(kiln_causal_conv_step(ops, NULL,

@@ -46,8 +46,6 @@ typedef struct Prefill {
     Array *q, *k, *v, *mask, *list, *counts, *q_offsets, *k_offsets, *out, *lse;
 } Prefill;
 
-static kiln_arg host_arg(const Array *a) { return a ? KILN_TENSOR(host_copy(a)) : KILN_NONE; }
-
 // A mask of bytes, whatever they are called.
 static kiln_arg host_mask(const Array *a, kiln_tensor *bytes)
 {

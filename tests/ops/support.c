@@ -478,16 +478,49 @@ const double *numbers(const kiln_tensor *host)
     return x;
 }
 
+const kiln_tensor *host_as(const void *data, kiln_type type, int rank, const int64_t *shape)
+{
+    kiln_tensor *const t = keep(sizeof *t);
+    *t = kiln_tensor_of(NULL, (void *)(uintptr_t)data, type, rank, shape);
+    return t;
+}
+
+kiln_arg host_arg(const Array *b) { return b ? KILN_TENSOR(host_copy(b)) : KILN_NONE; }
+kiln_arg result_arg(const Array *b) { return b ? KILN_TENSOR(host_result(b)) : KILN_NONE; }
+
+kiln_arg mirror_arg(const Array *b)
+{
+    return b ? KILN_TENSOR(host_as(b->host, b->tensor.type, b->tensor.rank, b->tensor.shape)) : KILN_NONE;
+}
+
+// The bindings of a text, and of tensors that are left out.
+static Binding *reference_bindings(Arena *arena, kiln_program *program, const char *kernel, const char *text,
+                                   const kiln_arg *args, int n_args, int *n)
+{
+    Binding *list;
+    assert_ok(bindings_parse(arena, program, kernel, text, &list, n));
+    Binding *const all = arena_alloc(arena, sizeof *all * (size_t)(*n + n_args));
+    memcpy(all, list, sizeof *all * (size_t)*n);
+    const Decl *decl = program_find(program->program, DECL_KERNEL, kernel);
+    if (!decl) decl = program_find(program->program, DECL_OPERATOR, kernel);
+    int i = 0;
+    for (const Param *p = decl->params; p && i < n_args; p = p->next, i++) {
+        bool is_named = args[i].kind != KILN_ARG_NONE;
+        for (int j = 0; j < *n; j++) is_named |= strcmp(all[j].name, p->name) == 0;
+        if (!is_named) all[(*n)++] = (Binding){ .name = p->name, .kind = BIND_NONE };
+    }
+    return all;
+}
+
 void run_reference(const char *file, const char *kernel, const char *bindings, const kiln_arg *args, int n_args)
 {
     kiln_program *program;
     kiln_kernel *reference;
-    Binding *list;
     int n;
     Arena *const arena = must_have(arena_new());
     if (setjmp(arena->out_of_memory) != 0) must_have(NULL);
     assert_ok(program_load_texts(file, kernel_text, &program));
-    assert_ok(bindings_parse(arena, program, kernel, bindings, &list, &n));
+    const Binding *const list = reference_bindings(arena, program, kernel, bindings, args, n_args, &n);
     assert_ok(reference_build(program, kernel, list, n, &reference));
     assert_ok(kiln_launch(reference, NULL, args, n_args));
     kiln_kernel_free(reference);

@@ -110,8 +110,15 @@ void in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
 // A contiguous copy in host memory, the test's: of floating-point numbers as f32, of others as they are.
 const kiln_tensor *host_copy(const Array *b);
 const kiln_tensor *host_result(const Array *b); // of its shape, for the reference to write
+// Host memory, such as an array's mirror, as a contiguous tensor of another type or shape.
+const kiln_tensor *host_as(const void *data, kiln_type type, int rank, const int64_t *shape);
+#define HOST_AS(data, type, ...)                                                                                       \
+    host_as(data, type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+kiln_arg host_arg(const Array *b); // of NULL: none
+kiln_arg result_arg(const Array *b);
+kiln_arg mirror_arg(const Array *b); // the mirror itself, of the array's type, to read or to write
 // Runs the reference of a kernel of the library, such as "attention_forward" of "attention/forward.tile", on host memory. It
-// computes in f64; with T=f32 results are rounded to f32 alone.
+// computes in f64; with T=f32 results are rounded to f32 alone. Tensors that are none need no binding.
 void run_reference(const char *file, const char *kernel, const char *bindings, const kiln_arg *args, int n_args);
 const double *numbers(const kiln_tensor *host); // all as doubles; the test's, too
 

@@ -43,7 +43,7 @@ static int element_at(const Cta *cta, const Layout *layout, int thread, int reg)
 
 // ---- steps
 
-static int digit_of(const Cta *cta, const ConversionStep *step, int thread)
+static int mode_value_of(const Cta *cta, const ConversionStep *step, int thread)
 {
     const int numbers[IN_COUNT] = { 0, thread % WARP_LANES, warp_of(cta, thread), group_of(cta, thread) };
     return numbers[step->by] / step->by_stride % step->extent;
@@ -71,16 +71,16 @@ static void run_step(const Cta *cta, const ConversionStep *step, int before)
             switch (step->kind) {
             case STEP_SELECT: {
                 const int low = r % step->stride, high = r / step->stride;
-                value = own[(high * step->extent + digit_of(cta, step, thread)) * step->stride + low];
+                value = own[(high * step->extent + mode_value_of(cta, step, thread)) * step->stride + low];
                 break;
             }
             case STEP_EXCHANGE: {
-                const int digit = r / step->stride % 2, bit = digit_of(cta, step, thread);
-                value = digit == bit ? own[r] : other[bit ? r + step->stride : r - step->stride];
+                const int value_of_mode = r / step->stride % 2, bit = mode_value_of(cta, step, thread);
+                value = value_of_mode == bit ? own[r] : other[bit ? r + step->stride : r - step->stride];
                 break;
             }
             case STEP_LANES: value = other[r]; break;
-            case STEP_GATHER: value = (r / before == digit_of(cta, step, thread) ? own : other)[r % before]; break;
+            case STEP_GATHER: value = (r / before == mode_value_of(cta, step, thread) ? own : other)[r % before]; break;
             }
             result[thread][r] = value;
         }
@@ -253,14 +253,14 @@ static bool random_pair(Random *random, Partition partition, Layout *from, Layou
         volume *= coverage[d];
         extents[d] = padding == 0 ? coverage[d] - below(random, coverage[d] / 2 + 1) : coverage[d];
     }
-    Digits digits = random_digits(random, rank, coverage, partition), others = digits;
+    Modes modes = random_modes(random, rank, coverage, partition), others = modes;
     for (int d = 0; d < rank && padding < 2; d++)
         while (below(random, 2)) coverage[d] = padding == 0 ? extents[d] + below(random, extents[d]) : 2 * coverage[d];
-    if (padding < 2 || below(random, 3) == 0) others = random_digits(random, rank, coverage, partition);
+    if (padding < 2 || below(random, 3) == 0) others = random_modes(random, rank, coverage, partition);
     else mix_within_warps(random, &others);
-    if (below(random, 2)) shuffle_digits(random, &others);
-    if (volume > 2048 || digits.n > LAYOUT_MAX_MODES || others.n > LAYOUT_MAX_MODES) return false;
-    *from = layout_of(random, &digits, rank, extents);
+    if (below(random, 2)) shuffle_modes(random, &others);
+    if (volume > 2048 || modes.n > LAYOUT_MAX_MODES || others.n > LAYOUT_MAX_MODES) return false;
+    *from = layout_of(random, &modes, rank, extents);
     *to = layout_of(random, &others, rank, extents);
     if (below(random, 2)) { // both ways
         const Layout first = *from;
@@ -472,10 +472,10 @@ static void random_layouts_get_wider_pieces(void **state)
         const ConversionTarget target = { partition, 16, false, false, false };
         const int elements = 2 << below(&random, 3);
         int extents[2] = { 1 << below(&random, 6), 16 << below(&random, 4) };
-        const Digits digits = random_digits(&random, 2, extents, partition);
+        const Modes modes = random_modes(&random, 2, extents, partition);
         Layout layout, wide;
-        if (digits.n > LAYOUT_MAX_MODES) continue;
-        layout = layout_of(&random, &digits, 2, extents);
+        if (modes.n > LAYOUT_MAX_MODES) continue;
+        layout = layout_of(&random, &modes, 2, extents);
         if (layout_widen(&layout, partition, elements, &wide)) continue;
         assert_true(has_runs(&wide, partition, elements));
         assert_int_equal(layout_registers(&wide), layout_registers(&layout));

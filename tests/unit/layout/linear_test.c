@@ -28,9 +28,9 @@ static Case random_case(Random *random)
         const int rank = 1 + below(random, 3);
         for (int i = 0; i < 4; i++) coverage[below(random, rank)] *= factors[below(random, 9)];
         for (int d = 0; d < rank; d++) volume *= coverage[d];
-        const Digits digits = random_digits(random, rank, coverage, c.partition);
-        if (volume > 2048 || digits.n > LAYOUT_MAX_MODES) continue;
-        c.layout = layout_of(random, &digits, rank, coverage);
+        const Modes modes = random_modes(random, rank, coverage, c.partition);
+        if (volume > 2048 || modes.n > LAYOUT_MAX_MODES) continue;
+        c.layout = layout_of(random, &modes, rank, coverage);
         assert_null(layout_map(&c.layout, c.partition, &c.map));
         return c;
     }
@@ -91,9 +91,9 @@ static void composition_is_application(void **state)
     int composed = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const Case a = random_case(&random);
-        Digits digits = random_digits(&random, a.layout.rank, a.layout.extent, a.partition);
-        if (digits.n > LAYOUT_MAX_MODES) continue;
-        const Layout other = layout_of(&random, &digits, a.layout.rank, a.layout.extent);
+        Modes modes = random_modes(&random, a.layout.rank, a.layout.extent, a.partition);
+        if (modes.n > LAYOUT_MAX_MODES) continue;
+        const Layout other = layout_of(&random, &modes, a.layout.rank, a.layout.extent);
         LinearMap b, back, b_back, between, whole, left, right;
         assert_null(layout_map(&other, a.partition, &b));
         assert_null(layout_invert(&a.map, &back));
@@ -181,9 +181,9 @@ static void what_is_not_linear_is_refused(void **state)
     LinearMap sum = map_new(2, 1);
     assert_null(map_add(&sum, (MapMode){ 0, 1, 3, 0, 1 }));
     assert_null(map_add(&sum, (MapMode){ 1, 1, 3, 0, 1 }));
-    assert_string_equal(layout_invert(&sum, &result), "two digits reach the same place");
-    assert_string_equal(layout_compose(&two_three, &sum, &result), "the digits of the inner map carry into each other");
-    // A stride of 3 over a digit of 2 that is read alone would change it.
+    assert_string_equal(layout_invert(&sum, &result), "two modes reach the same place");
+    assert_string_equal(layout_compose(&two_three, &sum, &result), "the modes of the inner map carry into each other");
+    // A stride of 3 over a mode of 2 that is read alone would change it.
     LinearMap low = map_new(1, 1), stride = map_new(1, 1);
     assert_null(map_add(&low, (MapMode){ 0, 1, 2, 0, 1 }));
     assert_null(map_add(&stride, (MapMode){ 0, 1, 2, 0, 3 }));

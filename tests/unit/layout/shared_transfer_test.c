@@ -78,9 +78,9 @@ static bool random_fragment(Random *random, int turn, Partition partition, Layou
     int extents[2] = { 8, 16 };
     for (int i = 0; i < 3; i++) extents[below(random, 2)] *= factors[below(random, COUNT(factors))];
     if (turn % 3 == 0) extents[0] = 64 * partition.groups, extents[1] = 24 * partition.groups * (1 + below(random, 4));
-    const Digits digits = random_digits(random, 2, extents, partition);
-    if (digits.n > LAYOUT_MAX_MODES) return false;
-    *layout = turn % 3 ? layout_of(random, &digits, 2, extents)
+    const Modes modes = random_modes(random, 2, extents, partition);
+    if (modes.n > LAYOUT_MAX_MODES) return false;
+    *layout = turn % 3 ? layout_of(random, &modes, 2, extents)
                        : layout_accumulator(extents[0], extents[1], partition, below(random, 2));
     return layout_registers(layout) <= 1024;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// im2col.h - tiles whose rows are a tensor's rows in the order of a merged index: output pixel p of a convolution,
+// im2col.h - tiles whose rows are a tensor's rows in the order of a linear index: output pixel p of a convolution,
 // p = (n*OH + y)*OW + x, whose row is X[n][y*stride - pad + tap][x*stride - pad + tap].
 //
 // The tensor memory accelerator walks them itself (its im2col mode): from a first pixel on, dimension after dimension,

@@ -36,7 +36,7 @@ typedef struct OpInfo {
     TileOp *map;            // a copy, fill or tile atomic as a forall
     bool merges_rows;       // a copy: the tile's rows are the tensor's dimensions but the last, one after the other
     const Window *window;   // of a store to a tensor in place of a view; else NULL
-    const Im2col *im2col;   // of a copy whose rows a merged index counts, and of its map; else NULL
+    const Im2col *im2col;   // of a copy whose rows a linear index counts, and of its map; else NULL
     bool is_looked_up;      // a gather, whose lines are (gather.c)
     bool went_ahead;        // while deciding: with the first box of a run (producer.c)
     const Iteration *loads; // of a copy, where they are made before it (early.c)

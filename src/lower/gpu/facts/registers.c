@@ -127,7 +127,7 @@ static int most_panels(const Lowering *lo)
     return most;
 }
 
-// The places of all boxes of a run are there at one time.
+// The coordinates of all boxes of a run are live at one time.
 static bool has_runs(const Lowering *lo)
 {
     bool any = false;

@@ -22,9 +22,9 @@ typedef struct MapPlan {
     TileInfo *packed_to, *packed_from; // two elements by one instruction (packed.c); NULL: it is none such
     const TileInfo *row_factor;        // of a product with factors that may all be 1 (rescale.c); NULL: none
     bool only_first_replica, is_muted; // threads, groups that repeat what others do: they store nothing
-    // A store in it to merged rows, whose places are made before the loops over columns, each by one lane of the warp;
+    // A store in it to merged rows, whose addresses are computed before the loops over columns, each by one lane of the warp;
     // NULL: none. The first so many of it.order are modes of rows; so many lanes beside each other have one row.
-    const TileOp *places_rows;
+    const TileOp *addressed_rows;
     int n_row_modes, lanes_across;
     const WideStore *wide; // of that store; NULL: as the lanes have it
 } MapPlan;

@@ -29,9 +29,9 @@ typedef struct RowElements {
     TileOp *map;
 } RowElements;
 
-// Rows whose places are worked out before their tile is waited for.
+// Rows whose indices are computed before their tile is waited for.
 typedef struct LookUp {
-    TileOp *op, *same; // same: one whose places these are, but for `shift` columns; NULL: none
+    TileOp *op, *same; // same: one whose indices these are, but for `shift` columns; NULL: none
     Rows rows;
     int64_t shift;
     bool is_shared; // a row's place is one lane's to work out: it takes divisions, or a list that is not always read
@@ -64,7 +64,7 @@ typedef struct RowIndexLoop {
     VEC(StepRows *) rows;
 } RowIndexLoop;
 
-// Rows whose places are made once before a pipeline: a step moves all of them alike. A thread has `lines` rows, and of each
+// Rows whose addresses are computed once before a pipeline: a step moves all of them alike. A thread has `lines` rows, and of each
 // every `across`-th piece of so many elements; `units` of them are all.
 typedef struct SteppedRows {
     StepsForm form; // STEPS_OF_STEPPED_ROWS

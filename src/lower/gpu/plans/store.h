@@ -20,9 +20,9 @@ typedef struct Staging {
 } Staging;
 
 // Where a warp's box stands, from its first one on; and the first of its registers.
-typedef struct BoxPlace {
+typedef struct BoxCoordinates {
     int row, column, first;
-} BoxPlace;
+} BoxCoordinates;
 
 typedef struct StorePlan {
     PlanForm form; // PLAN_STORE
@@ -31,7 +31,7 @@ typedef struct StorePlan {
     bool is_transposed;
     SharedTransfer fill;     // of a warp's box; transposed: of a group's, each a panel
     Layout threads;          // where each warp's first box stands in the tile; transposed: each group's
-    BoxPlace *place;         // of a warp's boxes
+    BoxCoordinates *place;   // of a warp's boxes
     int map;                 // of its boxes
     bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
     Expr *aligned;           // of Tile IR: the launch's strides, and the view, allow boxes; NULL: always

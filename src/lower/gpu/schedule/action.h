@@ -59,7 +59,7 @@ struct Action {
             CopyKind how;
             int ring, bytes;
             int boxes;          // of a run; 0: it is one, or none
-            bool walks;         // im2col: from a row on those that follow in a merged index
+            bool walks;         // im2col: from a row on those that follow in a linear index
             bool shifts, ahead; // rows that begin anywhere; they are fetched a step before they are shifted
             const char *predicate;
         } copy; // ring: NO_RING, or the one it fills

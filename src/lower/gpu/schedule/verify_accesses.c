@@ -313,7 +313,7 @@ static bool check_access(Run *run, const Agent *agent, const Action *action, con
     const int fill = fill_meant(run, agent, access);
     for (int i = 0; i < slots_of(access); i++)
         if (!check_slot(run, agent, action, access, fill + i)) return false;
-    return run->overlaps[access->tile].count == 0 || check_places(run, agent, action, access);
+    return run->overlaps[access->tile].count == 0 || check_overlaps(run, agent, action, access);
 }
 
 // wgmma, mma.sync and ldmatrix: no lane has what it reads before the others have.
@@ -333,7 +333,7 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
         if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
         if (access->writes) note_write(agent, action, access, cell, fill + i);
     }
-    if (run->overlaps[access->tile].count > 0 && access->writes) note_places(run, agent, access);
+    if (run->overlaps[access->tile].count > 0 && access->writes) note_overlaps(run, agent, access);
 }
 
 // Rows are shifted where cp.async has put them, each by the warp that has waited for its own copies.

@@ -184,11 +184,11 @@ void retire(Run *run, Agent *agent, InFlightList *flights, int pending);
 void retire_copies(Run *run, Agent *agent, int pending);
 void fence_async(Agent *agent);
 
-// verify_places.c: tiles that lie where others do
+// verify_overlaps.c: tiles that lie where others do
 void find_overlaps(Run *run);
-bool share_places(const ScheduleTile *tile, const ScheduleTile *other);
-bool check_places(Run *run, const Agent *agent, const Action *action, const TileAccess *access);
-void note_places(Run *run, const Agent *agent, const TileAccess *access);
+bool tiles_overlap(const ScheduleTile *tile, const ScheduleTile *other);
+bool check_overlaps(Run *run, const Agent *agent, const Action *action, const TileAccess *access);
+void note_overlaps(Run *run, const Agent *agent, const TileAccess *access);
 
 // verify_run.c
 void run_roles(Run *run);        // until all have ended, nobody can go on, or a fault

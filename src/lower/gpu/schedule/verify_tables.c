@@ -12,10 +12,10 @@ int tile_end(const ScheduleTile *tile)
     return tile->offset + tile->bytes * (tile->slots > 1 ? tile->slots : 1);
 }
 
-// What may lie over others is looked at while the roles run (verify_places.c).
+// What may lie over others is looked at while the roles run (verify_overlaps.c).
 static bool overlap_in_time(const ScheduleTile *a, const ScheduleTile *b)
 {
-    return share_places(a, b) && !a->is_over && !b->is_over;
+    return tiles_overlap(a, b) && !a->is_over && !b->is_over;
 }
 
 static bool tile_found(Run *run, const ScheduleTile *tile, const char *message)

@@ -33,7 +33,6 @@ void open_loop(Lowering *lo, LoopPart part, const TileOp *source);
 void record_accesses(Lowering *lo, Action *action, TileOp *op);
 void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
 
-// ---- places.c
 // ---- sync.c
 void wait_for_copies(Lowering *lo); // of this thread
 void act_sync(Lowering *lo);        // of the threads that share the statement at hand

@@ -6,13 +6,13 @@
 //     a[i][j] = X[p / OW / OH][p / OW % OH * stride - pad + kh*dilation][p % OW * stride - pad + kw][c*64 + j]    walked
 //     Y[n][y*8 + i / 16][x*16 + i % 16][f*128 + j] = acc[i][j]                                                   a slice
 //
-// with p = m*128 + i. The subscripts are digits, the fastest last, each times a step, plus what is the same for all rows.
-// Those of the row itself are the dimensions of a box. Those of a merged index are walked (facts/im2col.h): of what is the
+// with p = m*128 + i. The subscripts are components, the fastest last, each times a step, plus what is the same for all rows.
+// Those of the row itself are the dimensions of a box. Those of a linear index are walked (facts/im2col.h): of what is the
 // same for all rows, what the launch knows is where a dimension's walk begins; what depends on loop indices moves all rows.
 //
 // before: slices in foralls are indices, symbols and coordinates have bounds, no operation is noted
 // after:  a forall that gathers is a copy to the whole tile, whose region is the box, or begins at the first row and has an
-//         Im2col; the first row's digits are scalars before the loops in which they are the same. A copy to a view that
+//         Im2col; the first row's components are scalars before the loops in which they are the same. A copy to a view that
 //         gives a tile's rows several dimensions is a copy to the tile. A forall that stores all of a product's result is a
 //         copy of it. A product's result that is stored to a view, is stored to the tensor under it (windows.c). The copy
 //         as a map is the statement as it was.
@@ -22,7 +22,7 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/copy/digits.h"
+#include "lower/gpu/decide/copy/delinearize.h"
 #include "lower/gpu/decide/copy/windows.h"
 
 enum { LOOPS_MAX = 16, PIXELS_MAX = 1024 };
@@ -31,7 +31,7 @@ typedef struct Match {
     Lowering *lo;
     const TileOp *forall;
     Var *row, *column;
-    Expr *p; // the merged index; NULL: not seen yet
+    Expr *p; // the linear index; NULL: not seen yet
 } Match;
 
 // ---- scalars
@@ -64,7 +64,7 @@ static Expr *replace_scalar(Expr *x, void *context)
     return expr_map(lo->arena, scalar.value, replace_scalar, lo);
 }
 
-// ---- a subscript: digit*step + what is the same for all rows
+// ---- a subscript: component*step + what is the same for all rows
 
 static bool find_loop_index(const Expr *x, void *context)
 {
@@ -73,22 +73,22 @@ static bool find_loop_index(const Expr *x, void *context)
     return *found != NULL;
 }
 
-// Of digit*factor, where the digit is a loop index or one of its digits: the values at both ends, if the factor is not
+// Of component*factor, where the component is a loop index or one of its components: the values at both ends, if the factor is not
 // negative.
 static bool find_ends(Lowering *lo, Expr *x, Expr **low, Expr **high, Expr **factor)
 {
     Arena *const a = lo->arena;
     Var *var = NULL;
-    Digit digit;
+    IndexComponent component;
     expr_any(x, find_loop_index, &var);
-    if (!var || !match_step(a, x, var, &digit, factor)) return false;
-    Expr *const by = product_of(a, &digit.by), *first = int_const(a, 0), *last;
-    if (digit.has_count) {
-        last = int_sub(a, product_of(a, &digit.count), int_const(a, 1));
+    if (!var || !match_step(a, x, var, &component, factor)) return false;
+    Expr *const by = product_of(a, &component.by), *first = int_const(a, 0), *last;
+    if (component.has_count) {
+        last = int_sub(a, product_of(a, &component.count), int_const(a, 1));
     } else {
         if (!var->lo || !var->hi) return false;
-        first = expr_binary(a, X_DIV, expr_replace(a, digit.p, var, var->lo), by);
-        last = expr_binary(a, X_DIV, expr_replace(a, digit.p, var, var->hi), by);
+        first = expr_binary(a, X_DIV, expr_replace(a, component.p, var, var->lo), by);
+        last = expr_binary(a, X_DIV, expr_replace(a, component.p, var, var->hi), by);
     }
     *low = expr_map(a, int_mul(a, first, *factor), replace_scalar, lo);
     *high = expr_map(a, int_mul(a, last, *factor), replace_scalar, lo);
@@ -117,12 +117,12 @@ static bool add_offset(const Match *m, Walked *w, const Term *term)
     return true;
 }
 
-static bool match_row(const Match *m, Expr *x, Digit *digit, Expr **step)
+static bool match_row(const Match *m, Expr *x, IndexComponent *component, Expr **step)
 {
-    return match_step(m->lo->arena, x, m->row, digit, step) && digit->coefficient == 1;
+    return match_step(m->lo->arena, x, m->row, component, step) && component->coefficient == 1;
 }
 
-static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
+static bool match_subscript(const Match *m, Expr *sub, IndexComponent *component, Walked *w)
 {
     Arena *const a = m->lo->arena;
     Terms terms = { 0 };
@@ -132,7 +132,7 @@ static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
     for (int i = 0; i < terms.n; i++) {
         const Term *const term = &terms.list[i];
         if (expr_uses(term->x, m->row)) {
-            if (found || term->minus || !match_row(m, term->x, digit, &w->step)) return false;
+            if (found || term->minus || !match_row(m, term->x, component, &w->step)) return false;
             found = true;
         } else if (is_known_at_launch(term->x)) {
             w->first = add_term(a, w->first, term);
@@ -143,8 +143,8 @@ static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
     return found;
 }
 
-// digit*step, and anything that is the same for all rows.
-static bool match_sum(const Match *m, Expr *sub, Digit *digit, Expr **step, Expr **same)
+// component*step, and anything that is the same for all rows.
+static bool match_sum(const Match *m, Expr *sub, IndexComponent *component, Expr **step, Expr **same)
 {
     Arena *const a = m->lo->arena;
     Terms terms = { 0 };
@@ -156,18 +156,18 @@ static bool match_sum(const Match *m, Expr *sub, Digit *digit, Expr **step, Expr
         if (!expr_uses(term->x, m->row)) {
             *same = add_term(a, *same, term);
         } else {
-            if (found || term->minus || !match_row(m, term->x, digit, step)) return false;
+            if (found || term->minus || !match_row(m, term->x, component, step)) return false;
             found = true;
         }
     }
     return found;
 }
 
-// The outermost subscript is not limited: it is its digit, and anything that is the same for all rows.
-static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base)
+// The outermost subscript is not limited: it is its component, and anything that is the same for all rows.
+static bool match_outermost(const Match *m, Expr *sub, IndexComponent *component, Expr **base)
 {
     Expr *step;
-    return match_sum(m, sub, digit, &step, base) && expr_is_int(step, 1) && !digit->has_count;
+    return match_sum(m, sub, component, &step, base) && expr_is_int(step, 1) && !component->has_count;
 }
 
 // ---- a gather
@@ -258,13 +258,13 @@ static bool match_columns(Match *m, Expr *sub, Expr **start)
            !expr_uses(*start, m->column) && !expr_uses(*start, m->row);
 }
 
-// The digit of the first row.
-static Expr *first_digit(const Match *m, const Digit *digit, Expr *p)
+// The component of the first row.
+static Expr *first_component(const Match *m, const IndexComponent *component, Expr *p)
 {
     Arena *const a = m->lo->arena;
-    Expr *const by = product_of(a, &digit->by);
+    Expr *const by = product_of(a, &component->by);
     Expr *const quotient = expr_is_int(by, 1) ? p : expr_binary(a, X_DIV, p, by);
-    return digit->has_count ? expr_binary(a, X_MOD, quotient, product_of(a, &digit->count)) : quotient;
+    return component->has_count ? expr_binary(a, X_MOD, quotient, product_of(a, &component->count)) : quotient;
 }
 
 static bool match_rows(Match *m, Expr *const *subs, int rank, Gather *gather)
@@ -273,15 +273,16 @@ static bool match_rows(Match *m, Expr *const *subs, int rank, Gather *gather)
     Factors faster = { .constant = 1 };
     gather->im2col = (Im2col){ .rows = (int)gather->rows, .columns = (int)gather->columns, .n = rank - 2 };
     for (int d = rank - 2; d >= 0; d--) {
-        Digit digit;
+        IndexComponent component;
         Expr *base = NULL;
         Walked *const w = d ? &gather->im2col.walked[rank - 2 - d] : NULL;
-        if (!(w ? match_subscript(m, subs[d], &digit, w) : match_outermost(m, subs[d], &digit, &base))) return false;
-        m->p = m->p ? m->p : digit.p;
-        if (!expr_equal(digit.p, m->p) || !are_same_factors(digit.by, &faster)) return false;
-        if (w && (!digit.has_count || !add_all_factors(&faster, &digit.count))) return false;
-        Expr *const first = first_digit(m, &digit, expr_replace(a, m->p, m->row, int_const(a, 0)));
-        if (w) w->count = product_of(a, &digit.count);
+        if (!(w ? match_subscript(m, subs[d], &component, w) : match_outermost(m, subs[d], &component, &base)))
+            return false;
+        m->p = m->p ? m->p : component.p;
+        if (!expr_equal(component.p, m->p) || !are_same_factors(component.by, &faster)) return false;
+        if (w && (!component.has_count || !add_all_factors(&faster, &component.count))) return false;
+        Expr *const first = first_component(m, &component, expr_replace(a, m->p, m->row, int_const(a, 0)));
+        if (w) w->count = product_of(a, &component.count);
         Expr *const start = w ? int_add(a, w->first, int_mul(a, first, w->step)) : int_add(a, base, first);
         gather->subs[d] = (Sub){ .start = start };
     }
@@ -289,26 +290,27 @@ static bool match_rows(Match *m, Expr *const *subs, int rank, Gather *gather)
 }
 
 // i / by % count * step, and anything that is the same for all rows.
-static bool match_range(const Match *m, Expr *sub, Digit *digit, Sub *range)
+static bool match_range(const Match *m, Expr *sub, IndexComponent *component, Sub *range)
 {
     *range = (Sub){ .is_range = true };
-    if (!match_sum(m, sub, digit, &range->step, &range->start)) return false;
+    if (!match_sum(m, sub, component, &range->step, &range->start)) return false;
     if (expr_is_int(range->step, 1)) range->step = NULL;
-    return digit->p->kind == E_VAR && digit->by.n == 0 && digit->count.n == 0;
+    return component->p->kind == E_VAR && component->by.n == 0 && component->count.n == 0;
 }
 
-// Digits of the row itself, so many each as the rows are together.
+// Components of the row itself, so many each as the rows are together.
 static bool match_box(const Match *m, Expr *const *subs, int rank, Gather *gather)
 {
     int64_t rows = 1;
     bool is_highest = false;
     for (int d = rank - 2; d >= 0; d--) {
-        Digit digit;
+        IndexComponent component;
         gather->subs[d] = (Sub){ .start = subs[d] };
         if (!expr_uses(subs[d], m->row)) continue;
-        if (is_highest || !match_range(m, subs[d], &digit, &gather->subs[d]) || digit.by.constant != rows) return false;
-        const int64_t width = digit.has_count ? digit.count.constant : gather->rows / rows;
-        is_highest = !digit.has_count;
+        if (is_highest || !match_range(m, subs[d], &component, &gather->subs[d]) || component.by.constant != rows)
+            return false;
+        const int64_t width = component.has_count ? component.count.constant : gather->rows / rows;
+        is_highest = !component.has_count;
         gather->subs[d].width = int_const(m->lo->arena, width);
         rows *= width;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// gathered_tiles.c - rows whose places are known to the producer, but are no box and not walked: its threads copy them.
+// gathered_tiles.c - rows whose indices are known to the producer, but are no box and not walked: its threads copy them.
 //
 //     forall (i : 128) a[i] = X[(m*128 + i + shift) % N][c*64 +: 64];
 //

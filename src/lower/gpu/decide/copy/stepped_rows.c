@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // stepped_rows.c - rows that TMA walks, where the launch's numbers do not allow that: the producer's threads copy them, each
-// a few whole rows, whose places they make once before the pipeline.
+// a few whole rows, whose addresses they compute once before the pipeline.
 //
 //     a[i][j] = X[p / OW / OH][p / OW % OH * stride - pad + kh*dilation][..][c*64 + j]      with p = m*128 + i
 //
@@ -11,7 +11,7 @@
 //
 // before: the producer moves elements (use_elements)       after: a SteppedRows says what printing must know
 #include "lower/gpu/decide/copy/rows.h"
-#include "lower/gpu/decide/copy/digits.h"
+#include "lower/gpu/decide/copy/delinearize.h"
 #include "lower/gpu/facts/im2col.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/registers.h"

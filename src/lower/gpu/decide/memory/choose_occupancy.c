@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // choose_occupancy.c - how many CTAs a multiprocessor holds of a kernel with a producer, where its source does not say.
 //
-// The CTAs of such a kernel take instances one after another, and there are as many as places for them. With one on a
+// The CTAs of such a kernel take instances one after another, and there are as many as run at once. With one on a
 // multiprocessor nothing runs while its threads wait; how long they do, the model of cost says of a schedule for one CTA.
 // There are as many more as it takes until what they wait for is hidden behind the busiest unit, while all have
 //

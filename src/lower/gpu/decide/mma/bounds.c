@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // bounds.c - ranges of what is known only at the launch, and of what is computed from it.
 //
-// after: symbols and grid coordinates have bounds, and so has every scalar that is set once: places are computed in 32
+// after: symbols and grid coordinates have bounds, and so has every scalar that is set once: offsets are computed in 32
 //        bits
 // wherever these show that they fit
 #include "lower/gpu/facts/lowering.h"

@@ -106,7 +106,7 @@ static void plan_elements(Lowering *lo, MapPlan *plan)
     lo->partition = partition;
 }
 
-// The one store of a body, to rows of a merged index: a row's place takes divisions.
+// The one store of a body, to rows of a linear index: a row's address takes divisions.
 static const TileOp *find_merged_rows(const MapPlan *plan)
 {
     const TileOp *const store = plan->map->forall.body;
@@ -154,7 +154,7 @@ static const WideStore *plan_wide_store(Lowering *lo, const MapPlan *plan)
 {
     enum { VECTOR_BYTES = 16 };
     const Iteration *const it = &plan->it;
-    const int bits = dtype_bits(plan->places_rows->store.buffer->type);
+    const int bits = dtype_bits(plan->addressed_rows->store.buffer->type);
     const ConversionTarget target = { .partition = it->partition, .element_bits = bits, .in_registers = true };
     if (bits != 16 || it->n_stored != 1 || it->n_loaded || it->n_order != plan->n_row_modes + 1 ||
         it->layout.mode[it->vector].extent != 2)
@@ -175,7 +175,7 @@ static void place_rows(Lowering *lo, MapPlan *plan)
     if (lo->kernel->checked || lo->role == ROLE_PRODUCER || plan->only_first_replica) return;
     const TileOp *const store = find_merged_rows(plan);
     if (!store || !rows_have_lanes(plan)) return;
-    plan->places_rows = store;
+    plan->addressed_rows = store;
     for (int dim = 0; dim < 2; dim++)
         for (int i = 0; i < it->n_order; i++) {
             if ((it->layout.mode[it->order[i]].dim == 0) != (dim == 0)) continue;

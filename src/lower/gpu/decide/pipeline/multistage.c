@@ -9,7 +9,7 @@
 //
 // One barrier per step does for both: everyone's copies of this step have arrived, and the buffer that is filled next
 // is read by nobody any more. A tile takes part if all its writes are such copies, of whole pieces of 4 to 16 bytes, of
-// what tensors hold that are only read, at places that do not depend on what the threads compute. A forall that gathers by
+// what tensors hold that are only read, at addresses that do not depend on what the threads compute. A forall that gathers by
 // index arithmetic is such a copy.
 #include "lower/gpu/decide/pipeline/multistage.h"
 #include "lower/gpu/facts/elementwise.h"
@@ -208,7 +208,7 @@ static const Pieces *pieces_of(Lowering *lo, TileOp *op)
     Var *run;
     Pieces *const pieces = NEW(lo->arena, Pieces, .form = PLAN_PIECES, .map = as_map(lo, op));
     plan_pieces(lo, op, &pieces->it, &run);
-    pieces->it.n_loaded = pieces->it.n_stored = 0; // places are those of the first element
+    pieces->it.n_loaded = pieces->it.n_stored = 0; // addresses are those of the first element
     return pieces;
 }
 

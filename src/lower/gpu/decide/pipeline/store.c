@@ -254,11 +254,11 @@ static bool place_boxes(Lowering *lo, StorePlan *plan, const Layout *box)
     const Layout *const layout = &tile_info(lo, plan->op->copy.src.buffer)->layout;
     const int n = plan->is_transposed ? 1 : plan->staging.n, registers = layout_registers(box);
     plan->threads = layout_of_threads(layout, plan->is_transposed ? IN_GROUP : IN_WARP);
-    plan->place = NEW_ARRAY(lo->arena, BoxPlace, n);
+    plan->place = NEW_ARRAY(lo->arena, BoxCoordinates, n);
     for (int i = 0; i < n; i++) {
         int corner[LAYOUT_MAX_RANK];
         if (!layout_find_box(layout, box, i * registers, corner)) return false;
-        plan->place[i] = (BoxPlace){ corner[0], corner[1], i * registers };
+        plan->place[i] = (BoxCoordinates){ corner[0], corner[1], i * registers };
     }
     return true;
 }

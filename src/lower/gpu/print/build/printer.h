@@ -62,7 +62,7 @@ struct Printer {
     const struct RowIndexLoop *row_index_loop;  // of the loop at hand
     bool divides_by_sizes;                      // where it works out row indices: a quotient's latency is the step's
     Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
-    struct RowPlace *row_place;                 // of the row that a store's loop is at (place.c); NULL: none
+    struct RowAddress *row_address;             // of the row that a store's loop is at (place.c); NULL: none
     struct SteppedVars *stepped_vars;           // of the pipeline at hand (print_stepped_rows.c)
     struct ShiftedVars *shifted_vars;           // the same (print_shifted_rows.c)
     struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)

@@ -55,7 +55,7 @@ static Expr *clusters_of(Printer *pr, const char *blocks)
 
 // ---- within a cluster
 
-// For boxes, whose places are worked out once.
+// For boxes, whose coordinates are computed once.
 void declare_rank(Printer *pr)
 {
     const char *const rank = arena_printf(pr->arena, "(int32_t)(blockIdx.x %% %uu)", pr->lo->cluster);

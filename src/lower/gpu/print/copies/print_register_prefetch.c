@@ -56,7 +56,7 @@ static void declare_lines(Printer *pr, Rows *rows, int tail_bytes)
         rows->each[i].line = prefetch_line(pr, rows->each[i].load, line_bytes(rows, rows->n_runs + i));
 }
 
-// Lines of the next step, whose places are worked out before it.
+// Lines of the next step, whose addresses are computed before it.
 static int pointed_lines(const PrefetchedRows *plan) { return plan->alternates ? 1 : plan->held; }
 
 static void declare_sets(Printer *pr, const PrefetchedRows *plan, HeldLine *line)

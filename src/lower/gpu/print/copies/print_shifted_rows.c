@@ -11,16 +11,16 @@
 #include "lower/gpu/print/build/parts.h"
 
 // Where a step's rows begin, how many of them are inside, and how many elements of each, at most 16 bytes more than it has.
-typedef struct StepPlace {
+typedef struct StepAddress {
     Var *from, *rows, *columns;
-} StepPlace;
+} StepAddress;
 
 typedef struct ShiftedVars {
     const ShiftedRows *rows;
     Var *next[LOOP_INDICES_MAX];
     Var *pitch[SHIFTED_MAX];
-    Var *held[SHIFTED_MAX], *coming[SHIFTED_MAX];   // tails of the step at hand, and of the next one
-    StepPlace here[SHIFTED_MAX], then[SHIFTED_MAX]; // their rows
+    Var *held[SHIFTED_MAX], *coming[SHIFTED_MAX];     // tails of the step at hand, and of the next one
+    StepAddress here[SHIFTED_MAX], then[SHIFTED_MAX]; // their rows
 } ShiftedVars;
 
 static Expr *clamped(Printer *pr, int most, Expr *extent, Expr *start)
@@ -28,7 +28,7 @@ static Expr *clamped(Printer *pr, int most, Expr *extent, Expr *start)
     return call_expr(pr, DTYPE_I32, arena_printf(pr->arena, "columns_left<%d>", most), 2, extent, start);
 }
 
-static StepPlace declare_place(Printer *pr, const ShiftedCopy *copy)
+static StepAddress declare_address(Printer *pr, const ShiftedCopy *copy)
 {
     const Buffer *const tensor = copy->tensor;
     const int last = tensor->rank - 1;
@@ -41,7 +41,7 @@ static StepPlace declare_place(Printer *pr, const ShiftedCopy *copy)
     inside =
         both(pr->lo, inside, expr_unary(pr->arena, X_NOT, lower_expr(pr, copy->aligned, NULL))); // else it is a box
     Expr *const rows = clamped(pr, copy->rows, lower_int64(pr, tensor->shape[copy->along], NULL), subs[copy->along]);
-    StepPlace place;
+    StepAddress place;
     place.from = loop_new_pointer(pr->unit, pr->tensors[tensor->id]->type, "rows_from");
     emit_definition(pr, place.from,
                     expr_address(pr->arena, pr->tensors[tensor->id], place_in_tensor(pr, tensor, subs)));
@@ -74,7 +74,7 @@ static Expr *slot_pointer(Printer *pr, const TileInfo *tile)
                           i32_add(pr, i32_const(pr, tile->offset), cast(pr, DTYPE_I32, bytes)));
 }
 
-static void emit_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Expr *to, const StepPlace *place)
+static void emit_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Expr *to, const StepAddress *place)
 {
     const ShiftedVars *const vars = pr->shifted_vars;
     emit_call(pr, arena_printf(pr->arena, "%s<%s>", what, shape_of(pr, copy)), 7, to, var_of(pr, place->from),
@@ -83,7 +83,8 @@ static void emit_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Ex
 }
 
 // Where this launch makes no box of them.
-static void emit_shifted_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Expr *to, const StepPlace *place)
+static void emit_shifted_rows(Printer *pr, const char *what, const ShiftedCopy *copy, Expr *to,
+                              const StepAddress *place)
 {
     Nest nest;
     print_place(pr, copy->op->span);
@@ -93,7 +94,7 @@ static void emit_shifted_rows(Printer *pr, const char *what, const ShiftedCopy *
 }
 
 // Of a step, to the slot that the ring's variables say, where the step is one.
-static void fetch_step(Printer *pr, const ShiftedRows *rows, const StepPlace *places)
+static void fetch_step(Printer *pr, const ShiftedRows *rows, const StepAddress *addresses)
 {
     const TileOp *const op = rows->pipeline;
     Expr *is_step = NULL, *from, *to;
@@ -111,14 +112,14 @@ static void fetch_step(Printer *pr, const ShiftedRows *rows, const StepPlace *pl
     }
     for (int i = 0; i < rows->n; i++) {
         const ShiftedCopy *const copy = &rows->copies[i];
-        emit_shifted_rows(pr, "fetch_shifted", copy, slot_pointer(pr, copy->tile), &places[i]);
+        emit_shifted_rows(pr, "fetch_shifted", copy, slot_pointer(pr, copy->tile), &addresses[i]);
     }
     end_nest(pr, &step);
     emit_call(pr, "commit_shifted", 0);
 }
 
 // The next step's slot.
-static void fetch_next(Printer *pr, const ShiftedRows *rows, const StepPlace *places)
+static void fetch_next(Printer *pr, const ShiftedRows *rows, const StepAddress *addresses)
 {
     RingVars *const ring = ring_vars(pr, rows->copies[0].tile->ring->ring_state);
     const RingVars own = *ring;
@@ -133,16 +134,16 @@ static void fetch_next(Printer *pr, const ShiftedRows *rows, const StepPlace *pl
                     var_of(pr, own.phase)));
     ring->slot = slot;
     ring->phase = phase;
-    fetch_step(pr, rows, places);
+    fetch_step(pr, rows, addresses);
     *ring = own;
 }
 
 // Of the step that `next` is.
-static void declare_places(Printer *pr, const ShiftedRows *rows, StepPlace *places)
+static void declare_addresses(Printer *pr, const ShiftedRows *rows, StepAddress *addresses)
 {
     const KnownVars known = known_vars(pr);
     use_next_step(pr, rows->pipeline, pr->shifted_vars->next);
-    for (int i = 0; i < rows->n; i++) places[i] = declare_place(pr, &rows->copies[i]);
+    for (int i = 0; i < rows->n; i++) addresses[i] = declare_address(pr, &rows->copies[i]);
     restore_vars(pr, known);
 }
 
@@ -151,7 +152,7 @@ static void begin_ahead(Printer *pr, const ShiftedRows *rows)
 {
     ShiftedVars *const vars = pr->shifted_vars;
     advance_next_step(pr, rows->pipeline, vars->next);
-    declare_places(pr, rows, vars->then);
+    declare_addresses(pr, rows, vars->then);
     for (int i = 0; i < rows->n; i++) {
         vars->coming[i] = emit_array(pr, DTYPE_U32, "coming", rows->copies[i].tail_words);
         emit_shifted_rows(pr, "load_tails", &rows->copies[i], var_of(pr, vars->coming[i]), &vars->then[i]);
@@ -165,7 +166,7 @@ static void fetch_first(Printer *pr, const ShiftedRows *rows)
 {
     ShiftedVars *const vars = pr->shifted_vars;
     declare_next_step(pr, rows->pipeline, vars->next);
-    declare_places(pr, rows, vars->here);
+    declare_addresses(pr, rows, vars->here);
     fetch_step(pr, rows, vars->here);
     for (int i = 0; i < rows->n; i++)
         emit_shifted_rows(pr, "load_tails", &rows->copies[i], var_of(pr, vars->held[i]), &vars->here[i]);
@@ -211,7 +212,7 @@ void print_shifted_copy(Printer *pr, const ShiftedCopy *copy)
     pr->next_part = NULL; // its parts are here
     begin_block(pr, &block);
     if (!ahead) {
-        vars->here[i] = declare_place(pr, copy);
+        vars->here[i] = declare_address(pr, copy);
         emit_rows(pr, "fetch_shifted", copy, var_of(pr, tile_vars(pr, copy->tile)->pointer), &vars->here[i]);
         emit_call(pr, "commit_shifted", 0);
         emit_rows(pr, "load_tails", copy, var_of(pr, vars->held[i]), &vars->here[i]);

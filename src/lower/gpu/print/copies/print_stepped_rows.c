@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// print_stepped_rows.c - printing: whole rows that a thread copies, whose places it makes once before the pipeline
+// print_stepped_rows.c - printing: whole rows that a thread copies, whose addresses it computes once before the pipeline
 // (stepped_rows.c).
 //
 // before: the loop's action has a SteppedRows

@@ -197,14 +197,14 @@ static Var *place_own_row(Printer *pr, const MapPlan *plan, Iteration *it)
         number = i32_op(pr, X_DIV, number, extent);
     }
     declare_indices(pr, it, 1u);
-    Var *const at = declare_row_at(pr, plan->places_rows, it);
+    Var *const at = declare_row_at(pr, plan->addressed_rows, it);
     pr->lane = lane;
     *var_slot(pr, it->indices[0].var) = NULL;
     return at;
 }
 
 // From the lane that has worked it out.
-static Var *place_of_row(Printer *pr, const MapPlan *plan, const Iteration *it, Var *own)
+static Var *address_of_row(Printer *pr, const MapPlan *plan, const Iteration *it, Var *own)
 {
     const int down = WARP_LANES / plan->lanes_across;
     Expr *number = i32_const(pr, 0);
@@ -249,7 +249,7 @@ static void emit_wide_stores(Printer *pr, const MapPlan *plan, Iteration *it)
     Expr *const column =
         i32_add(pr, thread_part(pr, &plan->wide->layout, 1), i32_mul(pr, var_of(pr, first), columns->stride));
     *var_slot(pr, it->indices[1].var) = emit_declare(pr, own->type, own->name, cast(pr, own->type, column));
-    if (!pr->is_muted) store_quad(pr, plan->places_rows, words, it);
+    if (!pr->is_muted) store_quad(pr, plan->addressed_rows, words, it);
     *var_slot(pr, it->indices[1].var) = NULL;
     end_nest(pr, &blocks);
     pr->has_quads = true;
@@ -270,7 +270,7 @@ static void emit_rows(Printer *pr, const MapPlan *plan, Iteration *it)
     Var *const own = place_own_row(pr, plan, it);
     const int n_rows = begin_mode_loops(pr, it, 0, plan->n_row_modes, rows);
     declare_indices(pr, it, 1u);
-    enter_row(pr, plan->places_rows, place_of_row(pr, plan, it, own));
+    enter_row(pr, plan->addressed_rows, address_of_row(pr, plan, it, own));
     if (plan->wide) emit_wide_stores(pr, plan, it);
     else emit_columns(pr, plan, it);
     leave_row(pr);
@@ -325,7 +325,7 @@ static void print_elements(Printer *pr, const MapPlan *plan, Iteration *it)
     Expr *const first = plan->only_first_replica ? replica_is_first(pr, &it->layout) : NULL;
     if (first) begin_if(pr, &once, first);
     if (it->is_linear) emit_linear(pr, plan->map, it);
-    else if (plan->places_rows) emit_rows(pr, plan, it);
+    else if (plan->addressed_rows) emit_rows(pr, plan, it);
     else emit_spread(pr, plan->map, it);
     if (first) end_nest(pr, &once);
     end_nest(pr, &block);

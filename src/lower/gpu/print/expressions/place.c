@@ -157,12 +157,12 @@ static void place_local(Printer *pr, Buffer *local, Expr **subs, const Iteration
     }
 }
 
-// ---- rows whose places are made before the loops over columns
+// ---- rows whose addresses are computed before the loops over columns
 
-typedef struct RowPlace {
+typedef struct RowAddress {
     const Buffer *view;
     Var *at; // of the row's first element from the tensor's start; -1: the row is outside
-} RowPlace;
+} RowAddress;
 
 // Digits of a number that is not negative are less than what they count to; the highest may be more.
 static Expr *row_is_inside(Printer *pr, const Buffer *view, Expr *row, Expr *const *subs)
@@ -191,15 +191,15 @@ Var *declare_row_at(Printer *pr, const TileOp *store, const Iteration *it)
 
 void enter_row(Printer *pr, const TileOp *store, Var *at)
 {
-    RowPlace *const row = NEW(pr->arena, RowPlace, .view = store->store.buffer, .at = at);
-    pr->row_place = row;
+    RowAddress *const row = NEW(pr->arena, RowAddress, .view = store->store.buffer, .at = at);
+    pr->row_address = row;
 }
 
-void leave_row(Printer *pr) { pr->row_place = NULL; }
+void leave_row(Printer *pr) { pr->row_address = NULL; }
 
 static void place_in_row(Printer *pr, Expr *column, const Iteration *it, Place *place)
 {
-    const RowPlace *const row = pr->row_place;
+    const RowAddress *const row = pr->row_address;
     Buffer *const tensor = row->view->base.buffer;
     const int last = tensor->rank - 1;
     Expr *subs[MAX_RANK] = { int_const(pr->arena, 0), column };
@@ -252,7 +252,7 @@ void place_element(Printer *pr, Buffer *buffer, Expr **given, const Iteration *i
     Expr *subs[MAX_RANK] = { 0 }, *rows = NULL;
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
-    if (pr->row_place && pr->row_place->view == buffer) {
+    if (pr->row_address && pr->row_address->view == buffer) {
         place_in_row(pr, subs[1], it, place);
         return;
     }

@@ -15,13 +15,16 @@ static Expr *quotient(Printer *pr, Expr *x, int64_t n) { return n == 1 ? x : i32
 
 // ---- steps
 
-static Expr *thread_digit(Printer *pr, const ConversionStep *step)
+static Expr *thread_mode_value(Printer *pr, const ConversionStep *step)
 {
     Var *const numbers[IN_COUNT] = { [IN_LANE] = pr->lane, [IN_WARP] = pr->warp, [IN_GROUP] = pr->group };
     return modulo(pr, quotient(pr, var_of(pr, numbers[step->by]), step->by_stride), step->extent);
 }
 
-static Expr *has_bit(Printer *pr, const ConversionStep *step) { return i32_op(pr, X_EQ, thread_digit(pr, step), 1); }
+static Expr *has_bit(Printer *pr, const ConversionStep *step)
+{
+    return i32_op(pr, X_EQ, thread_mode_value(pr, step), 1);
+}
 
 static Expr *received(Printer *pr, const ConversionStep *step, Expr *sent)
 {
@@ -29,21 +32,22 @@ static Expr *received(Printer *pr, const ConversionStep *step, Expr *sent)
     return var_of(pr, emit_declare(pr, sent->type, "got", got));
 }
 
-// The register number with a digit inserted: high * extent * stride + digit * stride + low.
-static Expr *with_digit(Printer *pr, const ConversionStep *step, Expr *r, int digit)
+// The register number with the value of a mode inserted: high * extent * stride + mode_value * stride + low.
+static Expr *with_mode_value(Printer *pr, const ConversionStep *step, Expr *r, int mode_value)
 {
     Expr *const high = i32_mul(pr, quotient(pr, r, step->stride), (int64_t)step->extent * step->stride);
-    return i32_add(pr, i32_add(pr, high, modulo(pr, r, step->stride)), i32_const(pr, (int64_t)digit * step->stride));
+    return i32_add(pr, i32_add(pr, high, modulo(pr, r, step->stride)),
+                   i32_const(pr, (int64_t)mode_value * step->stride));
 }
 
 static void print_select(Printer *pr, const ConversionStep *step, Var *from, Var *to)
 {
     Nest nest;
     Var *const r = begin_unrolled(pr, &nest, "r", step->registers);
-    Expr *value = element(pr, from, with_digit(pr, step, var_of(pr, r), 0));
-    for (int digit = 1; digit < step->extent; digit++)
-        value = expr_select(pr->arena, i32_op(pr, X_EQ, thread_digit(pr, step), digit),
-                            element(pr, from, with_digit(pr, step, var_of(pr, r), digit)), value);
+    Expr *value = element(pr, from, with_mode_value(pr, step, var_of(pr, r), 0));
+    for (int mode_value = 1; mode_value < step->extent; mode_value++)
+        value = expr_select(pr->arena, i32_op(pr, X_EQ, thread_mode_value(pr, step), mode_value),
+                            element(pr, from, with_mode_value(pr, step, var_of(pr, r), mode_value)), value);
     emit_element(pr, to, var_of(pr, r), value);
     end_nest(pr, &nest);
 }
@@ -52,11 +56,11 @@ static void print_exchange(Printer *pr, const ConversionStep *step, Var *from, V
 {
     Nest nest;
     Expr *const r = var_of(pr, begin_unrolled(pr, &nest, "r", step->registers / 2)), *const bit = has_bit(pr, step);
-    Expr *const even = element(pr, from, with_digit(pr, step, r, 0));
-    Expr *const odd = element(pr, from, with_digit(pr, step, r, 1));
+    Expr *const even = element(pr, from, with_mode_value(pr, step, r, 0));
+    Expr *const odd = element(pr, from, with_mode_value(pr, step, r, 1));
     Expr *const got = received(pr, step, expr_select(pr->arena, bit, even, odd));
-    emit_element(pr, to, with_digit(pr, step, r, 0), expr_select(pr->arena, bit, got, even));
-    emit_element(pr, to, with_digit(pr, step, r, 1), expr_select(pr->arena, bit, odd, got));
+    emit_element(pr, to, with_mode_value(pr, step, r, 0), expr_select(pr->arena, bit, got, even));
+    emit_element(pr, to, with_mode_value(pr, step, r, 1), expr_select(pr->arena, bit, odd, got));
     end_nest(pr, &nest);
 }
 
@@ -107,8 +111,8 @@ static void print_in_warps(Printer *pr, const ConversionPlan *plan)
     Expr *at = i32_const(pr, 0);
     for (int i = 0; i < plan->how.registers.n; i++) {
         const MapMode *const mode = &plan->how.registers.mode[i];
-        Expr *const digit = modulo(pr, quotient(pr, r, mode->in_stride), mode->extent);
-        at = i32_add(pr, at, i32_mul(pr, digit, mode->out_stride));
+        Expr *const mode_value = modulo(pr, quotient(pr, r, mode->in_stride), mode->extent);
+        at = i32_add(pr, at, i32_mul(pr, mode_value, mode->out_stride));
     }
     emit_element(pr, tile_vars(pr, plan->to)->registers, r, element(pr, value, at));
     end_nest(pr, &nest);
@@ -157,8 +161,8 @@ static void print_side(Printer *pr, const TileInfo *tile, const ConversionPlan *
     Expr *r = i32_const(pr, 0), *inside;
     for (int i = 0; i < side->pieces.n; i++) {
         const MapMode *const mode = &side->pieces.mode[i];
-        Expr *const digit = modulo(pr, quotient(pr, mode->in ? number : k, mode->in_stride), mode->extent);
-        r = i32_add(pr, r, i32_mul(pr, digit, mode->out_stride));
+        Expr *const mode_value = modulo(pr, quotient(pr, mode->in ? number : k, mode->in_stride), mode->extent);
+        r = i32_add(pr, r, i32_mul(pr, mode_value, mode->out_stride));
     }
     Expr *const at = scratch_place(pr, &tile->layout, &plan->how.shared, r, &inside);
     if (is_store) inside = both(pr->lo, inside, replica_is_first(pr, &tile->layout));

@@ -30,15 +30,15 @@ static Expr *pair(Printer *pr, const Transfer *t, int piece)
 
 static bool is_power_of_two(int x) { return x > 0 && (x & (x - 1)) == 0; }
 
-// A digit of a number below `count`. Numbers that are computed again have a sign that the compiler does not know: shifts
+// The value of a mode of a number below `count`. Numbers that are computed again have a sign that the compiler does not know: shifts
 // and masks need none.
-static Expr *digit_of(Printer *pr, Var *number, int count, int below, int extent)
+static Expr *mode_value_of(Printer *pr, Var *number, int count, int below, int extent)
 {
-    Expr *digit = var_of(pr, number);
+    Expr *mode_value = var_of(pr, number);
     if (!is_power_of_two(below) || !is_power_of_two(extent))
-        return i32_op(pr, X_MOD, i32_op(pr, X_DIV, digit, below), extent);
-    if (below > 1) digit = i32_op(pr, X_SHR, digit, __builtin_ctz((unsigned)below));
-    return below * extent < count ? i32_op(pr, X_BITAND, digit, extent - 1) : digit;
+        return i32_op(pr, X_MOD, i32_op(pr, X_DIV, mode_value, below), extent);
+    if (below > 1) mode_value = i32_op(pr, X_SHR, mode_value, __builtin_ctz((unsigned)below));
+    return below * extent < count ? i32_op(pr, X_BITAND, mode_value, extent - 1) : mode_value;
 }
 
 Expr *lanes_part(Printer *pr, const Layout *lanes, int dim)
@@ -50,8 +50,8 @@ Expr *lanes_part(Printer *pr, const Layout *lanes, int dim)
     for (int i = 0; i < lanes->n; i++) {
         const LayoutMode *const mode = &lanes->mode[i];
         Var *const number = numbers[mode->input];
-        Expr *const digit = digit_of(pr, number, counts[mode->input], below[mode->input], mode->extent);
-        if (mode->dim == dim) sum = i32_add(pr, sum, i32_mul(pr, digit, mode->stride));
+        Expr *const mode_value = mode_value_of(pr, number, counts[mode->input], below[mode->input], mode->extent);
+        if (mode->dim == dim) sum = i32_add(pr, sum, i32_mul(pr, mode_value, mode->stride));
         below[mode->input] *= mode->extent;
     }
     return sum;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // print_rings.c - the mbarriers of the rings and the states of both roles, as Loop IR.
 //
-// before: barriers have their places in shared memory (memory.c)
+// before: barriers have their offsets in shared memory (memory.c)
 #include "lower/gpu/print/rings/print_rings.h"
 #include "lower/gpu/print/build/parts.h"
 #include "lower/gpu/print/elements/elements.h"

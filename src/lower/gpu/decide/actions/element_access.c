@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// places.c - accesses to elements that have no form: they are refused before anything is printed.
+// element_access.c - accesses to elements that have no form: they are refused before anything is printed.
 #include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"

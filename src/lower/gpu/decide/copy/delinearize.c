@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: MIT
-// digits.c - subscripts by arithmetic: the digits of an index that counts several dimensions through together, by steps.
+// delinearize.c - subscripts by arithmetic: the components of an index that counts several dimensions through together, by steps.
 //
 // before: scalars are replaced by what they stand for       after: nothing has changed; the answers are the caller's
-#include "lower/gpu/decide/copy/digits.h"
+#include "lower/gpu/decide/copy/delinearize.h"
 #include "lower/gpu/facts/box.h"
 
-// ---- digits: p / by % count
+// ---- components: p / by % count
 
-static bool divide_digit(Digit *digit, const Expr *divisor)
+static bool divide_component(IndexComponent *component, const Expr *divisor)
 {
     Factors by = { .constant = 1 };
     return is_known_at_launch(divisor) && add_factors(&by, divisor) &&
-           (!digit->has_count || divide_factors(&digit->count, &by)) && add_all_factors(&digit->by, &by);
+           (!component->has_count || divide_factors(&component->count, &by)) && add_all_factors(&component->by, &by);
 }
 
 // x % a % b is x % b where b divides a.
-static bool limit_digit(Digit *digit, const Expr *count)
+static bool limit_component(IndexComponent *component, const Expr *count)
 {
-    Factors factors = { .constant = 1 }, before = digit->count;
+    Factors factors = { .constant = 1 }, before = component->count;
     if (!is_known_at_launch(count) || !add_factors(&factors, count) ||
-        (digit->has_count && !divide_factors(&before, &factors)))
+        (component->has_count && !divide_factors(&before, &factors)))
         return false;
-    digit->count = factors;
-    digit->has_count = true;
+    component->count = factors;
+    component->has_count = true;
     return true;
 }
 
 // Of an index that counts with `row`.
-static bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit)
+static bool match_component(Arena *a, Expr *x, Var *row, IndexComponent *component)
 {
     if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD))
-        return match_digit(a, x->op.a, row, digit) &&
-               (x->op.op == X_DIV ? divide_digit(digit, x->op.b) : limit_digit(digit, x->op.b));
+        return match_component(a, x->op.a, row, component) &&
+               (x->op.op == X_DIV ? divide_component(component, x->op.b) : limit_component(component, x->op.b));
     int64_t coefficient;
     Expr *rest;
-    *digit = (Digit){ .p = x, .by = { .constant = 1 } };
+    *component = (IndexComponent){ .p = x, .by = { .constant = 1 } };
     if (!expr_affine(a, x, &row, 1, &coefficient, &rest) || coefficient < 1 || expr_uses(rest, row)) return false;
-    digit->coefficient = coefficient;
+    component->coefficient = coefficient;
     return expr_at_least(x, int_const(a, 0));
 }
 
@@ -65,7 +65,7 @@ Expr *split_columns(Arena *a, Expr *x, Var *column, int64_t columns)
     return expr_map(a, x, split_quotient, &(Columns){ a, column, columns });
 }
 
-// ---- a subscript: digit*step + what is the same for all rows
+// ---- a subscript: component*step + what is the same for all rows
 
 bool add_terms(Terms *terms, Expr *x, bool minus)
 {
@@ -81,7 +81,7 @@ Expr *add_term(Arena *a, Expr *sum, const Term *term)
     return term->minus ? int_sub(a, sum, term->x) : int_add(a, sum, term->x);
 }
 
-bool match_step(Arena *a, Expr *x, Var *row, Digit *digit, Expr **step)
+bool match_step(Arena *a, Expr *x, Var *row, IndexComponent *component, Expr **step)
 {
     *step = int_const(a, 1);
     if (x->kind == E_BINARY && x->op.op == X_MUL) {
@@ -89,5 +89,5 @@ bool match_step(Arena *a, Expr *x, Var *row, Digit *digit, Expr **step)
         *step = left ? x->op.b : x->op.a;
         x = left ? x->op.a : x->op.b;
     }
-    return is_known_at_launch(*step) && match_digit(a, x, row, digit);
+    return is_known_at_launch(*step) && match_component(a, x, row, component);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// verify_places.c - tiles that lie where others do, while the roles run.
+// verify_overlaps.c - tiles that lie where others do, while the roles run.
 //
 // Tiles of which one is_over may overlap: each is written while the contents of the other are not needed.
 //
@@ -7,7 +7,7 @@
 // before a read:  nothing has been written there since the tile was
 #include "lower/gpu/schedule/verify_run.h"
 
-bool share_places(const ScheduleTile *tile, const ScheduleTile *other)
+bool tiles_overlap(const ScheduleTile *tile, const ScheduleTile *other)
 {
     return tile->offset < tile_end(other) && other->offset < tile_end(tile);
 }
@@ -15,7 +15,7 @@ bool share_places(const ScheduleTile *tile, const ScheduleTile *other)
 static bool may_overlap(const ScheduleTile *tile, const ScheduleTile *other)
 {
     return other != tile && tile->place == TILE_SHARED && other->place == TILE_SHARED &&
-           (tile->is_over || other->is_over) && share_places(tile, other);
+           (tile->is_over || other->is_over) && tiles_overlap(tile, other);
 }
 
 // Every access asks which they are, so they are found once.
@@ -84,7 +84,7 @@ static bool check_write(Run *run, const Agent *agent, const Action *action, int 
     return true;
 }
 
-bool check_places(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
+bool check_overlaps(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
     const ScheduleTile *const tile = run->schedule->tiles.items[access->tile];
     for (int c = 0; c < cells_of(tile) && access->reads; c++) {
@@ -106,7 +106,7 @@ static void set_lost(Run *run, int tile, int agent, const ScheduleTile *to)
 }
 
 // Of what is written, others have lost their contents.
-void note_places(Run *run, const Agent *agent, const TileAccess *access)
+void note_overlaps(Run *run, const Agent *agent, const TileAccess *access)
 {
     const ScheduleTile *const tile = run->schedule->tiles.items[access->tile];
     const TileNumbers *const others = &run->overlaps[access->tile];
