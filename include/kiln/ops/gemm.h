@@ -23,8 +23,9 @@
  * pair, nothing is copied first, and tiles are not divided along K. The kernel is kernels/gemm/sparse_any.tile.
  *
  * Scales of blocks, as DeepGEMM has them: a and b are e4m3 without a batch, a_scales are [M][K/128], one for each 1 x 128 of a, and
- * b_scales [(N + 127)/128][K/128], one for each 128 x 128 of b. K is a multiple of 128, of b the rows go along K (transpose_b), a_scales
- * may be contiguous by columns, with strides 1 and a multiple of 4, and c is bf16, f16 or f32. Each 128 of K is summed by the tensor cores, then scaled and added in f32. There is a bias, and nothing else
+ * b_scales [(N + 127)/128][K/128], one for each 128 x 128 of b. K is a multiple of 128, of b the rows go along K (transpose_b),
+ * a_scales may be contiguous by columns, with strides 1 and a multiple of 4, and c is bf16, f16 or f32. Each 128 of K is summed by
+ * the tensor cores, then scaled and added in f32. There is a bias, and nothing else
  * beside it. The kernels are in kernels/quant/fp8_block.tile.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a, b, c and residual may
