@@ -435,15 +435,16 @@ kiln_status kiln_nsa_selected_forward(kiln_ops *ops, kiln_stream *stream, const 
     return pair_run(&nsa_selected_forward, ops, stream, a, FORM(kiln_nsa_selected_args));
 }
 
-// Lists of the tokens of each block are numbered in 32 bits.
+// Lists of the tokens of each block are numbered in 32 bits, up to what their kernel requires.
 static kiln_status check_places(const Call *call)
 {
+    enum { PLACES_MAX = 2147483000 };
     const int64_t T = call_extent(call, "T"), S = call_extent(call, "S");
-    return T <= INT32_MAX / S ? KILN_OK
-                              : call_fail(call, KILN_UNSUPPORTED,
-                                          "'block_indices' has lists of %" PRId64 " places for %" PRId64
-                                          " tokens, expected at most %d places of all",
-                                          S, T, INT32_MAX);
+    return T <= PLACES_MAX / S ? KILN_OK
+                               : call_fail(call, KILN_UNSUPPORTED,
+                                           "'block_indices' has lists of %" PRId64 " places for %" PRId64
+                                           " tokens, expected at most %d places of all",
+                                           S, T, PLACES_MAX);
 }
 
 static kiln_status prepare_backward(Call *call, const void *args)
