@@ -2,6 +2,8 @@
 // recurrent.c - the operators of kiln/ops/recurrent.h over kernels/linear.
 #include "ops/recurrent_call.h"
 
+#include <stdio.h>
+
 // ---- gated delta net
 
 enum { GDN_OFFSETS = 5, WHOLE_TENSORS = 9, WHOLE_MORE = 3 };
