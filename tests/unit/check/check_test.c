@@ -299,7 +299,9 @@ typedef struct Fixed {
 } Fixed;
 
 // Kernels whose options exclude each other, or that take none of another kernel's.
-static const Fixed fixed[] = { { "masked_mha", { "POOL2" } }, { "gemm_row", { "UP", "UPS", "UPB" } } };
+static const Fixed fixed[] = { { "masked_mha", { "POOL2" } },   { "gemm_row", { "UP", "UPS", "UPB" } },
+                               { "quant_bytes_gemv", { "Z" } }, { "quant_by_bytes", { "Z" } },
+                               { "quant_bytes_row", { "Z" } },  { "quant_bytes_ring", { "Z" } } };
 
 static void check_declarations(Program *program)
 {
