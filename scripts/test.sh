@@ -72,7 +72,7 @@ processor_seconds() {
 # Seconds that a part may take: some three times what it does on two processors.
 limit_of() { # limit_of NAME
     case $1 in
-    programs | asan-programs) seconds=1200 ;;
+    programs | asan-programs) seconds=2400 ;;
     kernels-native | kernels-check | kernels-avx2 | kernels-portable | cuda-* | asan-kernels | tsan-programs) seconds=900 ;;
     language-*) seconds=900 ;;
     generated) seconds=$((300 + GENERATE_SECONDS)) ;;
