@@ -500,7 +500,7 @@ static Binding *reference_bindings(Arena *arena, kiln_program *program, const ch
     Binding *list;
     assert_ok(bindings_parse(arena, program, kernel, text, &list, n));
     Binding *const all = arena_alloc(arena, sizeof *all * (size_t)(*n + n_args));
-    memcpy(all, list, sizeof *all * (size_t)*n);
+    for (int i = 0; i < *n; i++) all[i] = list[i];
     const Decl *decl = program_find(program->program, DECL_KERNEL, kernel);
     if (!decl) decl = program_find(program->program, DECL_OPERATOR, kernel);
     int i = 0;
