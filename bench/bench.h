@@ -125,8 +125,9 @@ double bench_input(const BenchTensor *tensor, int64_t index);
 typedef struct Expectation {
     const char *kernel;
     const char *reference;                    // whose: NULL: its own
-    int samples;                              // instances of the reference
+    int samples;                              // instances of the reference, or elements of each output
     double (*operations)(const BenchCase *c); // NULL: bound by memory
+    double (*element)(const BenchCase *c, const char *output, int64_t index); // instead of a reference
 } Expectation;
 const Expectation *find_expectation(const char *kernel);
 double bench_bytes(const BenchCase *c); // that a launch moves at least
