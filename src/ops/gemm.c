@@ -97,8 +97,8 @@ static kiln_status check(Call *call, const kiln_gemm_args *g)
     return status ? status : check_options(call, g);
 }
 
-// Rows that hardware cannot copy.
-static bool is_misaligned(const Call *call, int i)
+// Rows that do not begin at multiples of 16 bytes.
+static bool begins_anywhere(const Call *call, int i)
 {
     const kiln_tensor *const t = call->tensors[i];
     const int64_t row = t->has_strides ? t->strides[1] : t->shape[2];
@@ -106,12 +106,20 @@ static bool is_misaligned(const Call *call, int i)
     return call->table.tensors[i].is_unaligned || (!has_one && row * kiln_type_bits(t->type) % VECTOR_BITS != 0);
 }
 
+// Rows that products do not copy by hardware: also those that begin so, but are no whole vectors.
+static bool is_misaligned(const Call *call, int i)
+{
+    const kiln_tensor *const t = call->tensors[i];
+    const bool are_apart = t->has_strides && t->shape[1] > 1;
+    return begins_anywhere(call, i) || (are_apart && t->shape[2] * kiln_type_bits(t->type) % VECTOR_BITS != 0);
+}
+
 // One row of a, whose products are sums of threads; b's rows are read as vectors.
 static bool is_one_row(const Call *call, const kiln_gemm_args *g)
 {
     const bool is_plain = kiln_type_bits(g->a->type) == 16 && g->b->type == g->a->type && g->transpose_b;
     return is_plain && call_extent(call, "M") == 1 && !g->transpose_a && !g->up && !ops_on_cpu(call->ops) &&
-           !is_misaligned(call, 0) && !is_misaligned(call, 1);
+           !begins_anywhere(call, 0) && !begins_anywhere(call, 1);
 }
 
 static kiln_status choose_row(Call *call, const kiln_gemm_args *g)

@@ -30,8 +30,8 @@
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); rows of a, b, c and residual may
  * lie apart. On a GPU, rows of a, b and up may begin at any elements: their strides are any, their data is aligned as its type.
- * Those that do not begin at multiples of 16 bytes are copied into the workspace first; its size is asked for with the tensors'
- * data in place, since it depends on that. The kernel is
+ * Those that do not begin at multiples of 16 bytes, or lie apart and are no multiple of that long, are copied into the workspace
+ * first; its size is asked for with the tensors' data in place, since it depends on that. The kernel is
  * kernels/gemm/any.tile. Weights of 4 bits: kiln/ops/quant.h.
  */
 #ifndef KILN_OPS_GEMM_H
