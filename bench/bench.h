@@ -4,6 +4,7 @@
 //     command.c    the command and its tables
 //     rows.c       what is measured: the rows, their baselines and targets
 //     case.c       a kernel with its tensors, at full size
+//     compare.c    results beside what instances of a reference have written
 //     expect.c     what is compared of the results, and the work of a launch
 //     latent.c     the same for latent attention, and the tables and plans that it needs
 //     machine.c    cold caches, copies, reading: what time and speed are measured with
@@ -119,6 +120,21 @@ int64_t bench_integer(const BenchCase *c, const char *name, int64_t otherwise); 
 double bench_number(const BenchCase *c, const char *name);                      // NAN: it has none
 // Element `index` of an input as the kernel found it.
 double bench_input(const BenchTensor *tensor, int64_t index);
+
+// ---- results beside their reference (compare.c)
+
+void host_repeat(char *to, const char *from, size_t piece, size_t bytes); // on all processors
+void *host_memory(size_t bytes);                                          // in large pages; NULL: out of memory
+void *host_expected(const char *before, size_t bytes);                    // of it a copy; NULL: 0xFF
+
+typedef struct Results {
+    const char *name;
+    const kiln_tensor *tensor;     // on its device
+    const char *before, *expected; // in host memory; before NULL: 0xFF
+    double slack;                  // times the tolerance of the type
+} Results;
+typedef enum { RESULTS_FIT, RESULTS_WRONG, RESULTS_UNKNOWN } Verdict;
+Verdict results_compare(const Results *results, kiln_device *device, char *problem, size_t bytes);
 
 // ---- what should come out (expect.c)
 

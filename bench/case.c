@@ -4,18 +4,13 @@
 //
 // Tensors are made in host memory, where the reference finds them, on all processors: some have gigabytes. What is
 // written holds 0xFF before, and what the drawn instances of the reference leave so is not compared.
-#define _GNU_SOURCE // madvise
 #include "bench.h"
-#include "base/memory.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum { PERIOD = 1048583, REPEATS = 16 };
-static char poison[4096]; // 0xFF
 
 static bool complain(BenchCase *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool complain(BenchCase *c, const char *format, ...)
@@ -81,24 +76,6 @@ static const Pattern *find_or_make_pattern(DType type)
     return p;
 }
 
-typedef struct Copying {
-    char *to;
-    const char *from;
-    size_t piece, bytes;
-} Copying;
-
-static void copy_pieces(void *context, int64_t first, int64_t last)
-{
-    const Copying *const x = context;
-    for (size_t at = (size_t)first * x->piece; at < (size_t)last * x->piece && at < x->bytes; at += x->piece)
-        memcpy(x->to + at, x->from, x->bytes - at < x->piece ? x->bytes - at : x->piece);
-}
-
-static void repeat(char *to, const char *from, size_t piece, size_t bytes)
-{
-    threads_run((int64_t)((bytes + piece - 1) / piece), copy_pieces, &(Copying){ to, from, piece, bytes });
-}
-
 static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
 {
     const DType type = dtype_of_type(t->tensor.type);
@@ -106,7 +83,7 @@ static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
     if (latent_is_fp8(&t->tensor)) {
         size_t piece;
         const char *const tokens = latent_tokens(&piece);
-        if (tokens) repeat(t->before, tokens, piece, bytes);
+        if (tokens) host_repeat(t->before, tokens, piece, bytes);
         return tokens || complain(c, "out of memory for the fp8 cache");
     }
     if (type == DTYPE_I32) { // which only latent attention reads
@@ -115,7 +92,9 @@ static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
         return !problem || complain(c, "%s", problem);
     }
     const Pattern *const p = dtype_bits(type) < 8 ? NULL : find_or_make_pattern(type);
-    if (p) repeat(t->before, p->stored + p->period / PERIOD * (size_t)(104729 * (param + 1) % PERIOD), p->piece, bytes);
+    if (p)
+        host_repeat(t->before, p->stored + p->period / PERIOD * (size_t)(104729 * (param + 1) % PERIOD), p->piece,
+                    bytes);
     return p || complain(c, "no numbers for '%s'", t->name);
 }
 
@@ -140,14 +119,6 @@ static bool make_values(BenchCase *c, int64_t *symbols, int64_t *scalars)
         else scalars[i] = value->integer;
     }
     return true;
-}
-
-static void *host_memory(size_t bytes)
-{
-    enum { LARGE_PAGE = 1 << 21 };
-    void *const memory = aligned_alloc(LARGE_PAGE, (bytes / LARGE_PAGE + 1) * LARGE_PAGE);
-    if (memory) madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
 }
 
 // Of a tensor that is bound to `strided`: a row more to each item of the outermost dimension, as quantisers of paged caches
@@ -204,10 +175,8 @@ static bool make_input(BenchCase *c, BenchTensor *t, int param)
 static bool make_output(BenchCase *c, BenchTensor *t)
 {
     const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    t->expected = host_memory(bytes);
+    t->expected = host_expected(t->read ? t->before : NULL, bytes);
     if (!t->expected) return complain(c, "out of memory for '%s'", t->name);
-    if (t->read) repeat(t->expected, t->before, bytes + !bytes, bytes);
-    else repeat(t->expected, poison, sizeof poison, bytes);
     return t->read || !kiln_upload(c->machine->device, t->tensor.data, t->expected, bytes) || complain_status(c);
 }
 
@@ -313,87 +282,12 @@ static bool expect(BenchCase *c, const Expectation *e)
 
 // ---- looking at the results
 
-// What an element may be off by, in units of its own size and of a typical one's, of all or of its row: three
-// roundings of its type. Others, integers, are exact.
-static const double units[DTYPE_COUNT] = {
-    [DTYPE_BF16] = 0x1p-7, [DTYPE_F16] = 0x1p-9, [DTYPE_E4M3] = 0x1p-3, [DTYPE_F32] = 1e-4
-};
-
-// Whether the reference has written element i.
-static bool is_expected(const BenchTensor *t, size_t i, size_t size)
-{
-    return memcmp(t->expected + i * size, t->read ? t->before + i * size : poison, size) != 0;
-}
-
-// The next elements that the reference has written, in one row: first .. last - 1, from last on. False: no more.
-static bool next_expected(const BenchTensor *t, int64_t *first, int64_t *last)
-{
-    const size_t size = (size_t)dtype_bits(dtype_of_type(t->tensor.type)) / 8, step = sizeof poison / size;
-    const size_t n = (size_t)tensor_elements(&t->tensor), row = (size_t)t->tensor.shape[t->tensor.rank - 1];
-    size_t i = (size_t)*last;
-    while (i < n && !is_expected(t, i, size)) {
-        const char *const before = t->read ? t->before + i * size : poison;
-        i += i + step <= n && memcmp(t->expected + i * size, before, sizeof poison) == 0 ? step : 1;
-    }
-    *first = (int64_t)i;
-    while (i < n && is_expected(t, i, size) && (i == (size_t)*first || i % row != 0)) i++;
-    *last = (int64_t)i;
-    return *first < *last;
-}
-
-static double root_mean_square(const BenchTensor *t, int64_t first, int64_t last)
-{
-    double squares = 0;
-    for (int64_t i = first; i < last; i++) {
-        const double e = element_get(dtype_of_type(t->tensor.type), t->expected, i);
-        squares += isfinite(e) ? e * e : 0;
-    }
-    return sqrt(squares / (double)(last - first));
-}
-
-static double typical_size(const BenchTensor *t)
-{
-    double squares = 0, n = 0;
-    for (int64_t first, last = 0; next_expected(t, &first, &last);) {
-        squares += pow(root_mean_square(t, first, last), 2) * (double)(last - first);
-        n += (double)(last - first);
-    }
-    return n > 0 ? sqrt(squares / n) : NAN;
-}
-
-static bool compare_run(BenchCase *c, const BenchTensor *t, const char *got, int64_t first, int64_t last, double size)
-{
-    const DType type = dtype_of_type(t->tensor.type);
-    const double typical = fmax(size, root_mean_square(t, first, last));
-    for (int64_t i = first; i < last; i++) {
-        const double is = element_get(type, got, i), expected = element_get(type, t->expected, i);
-        if (is == expected || fabs(is - expected) <= units[type] * (fabs(expected) + typical)) continue;
-        c->wrong = true;
-        return complain(c, "WRONG: element %" PRId64 " of '%s' is %g, not %g", i, t->name, is, expected);
-    }
-    return true;
-}
-
-static bool compare_with(BenchCase *c, const BenchTensor *t, const char *got)
-{
-    const double size = typical_size(t);
-    if (isnan(size) && tensor_elements(&t->tensor) > 0)
-        return complain(c, "the reference says nothing of '%s'", t->name);
-    for (int64_t first, last = 0; next_expected(t, &first, &last);)
-        if (!compare_run(c, t, got, first, last, size)) return false;
-    return true;
-}
-
 static bool compare_output(BenchCase *c, const BenchTensor *t)
 {
-    const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    if (c->machine->is_cpu) return compare_with(c, t, t->tensor.data);
-    char *const got = host_memory(bytes);
-    if (!got) return complain(c, "out of memory for '%s'", t->name);
-    const bool ok =
-        kiln_download(c->machine->device, got, t->tensor.data, bytes) ? complain_status(c) : compare_with(c, t, got);
-    free(got);
-    return ok;
+    const Results results = { t->name, &t->tensor, t->read ? t->before : NULL, t->expected, 1 };
+    const Verdict verdict = results_compare(&results, c->machine->device, c->problem, sizeof c->problem);
+    c->wrong = verdict == RESULTS_WRONG;
+    return verdict == RESULTS_FIT;
 }
 
 static bool run_and_check(BenchCase *c, const Expectation *e)
@@ -435,7 +329,6 @@ bool bench_case_open(BenchCase *c, Arena *arena, const Row *row, const char *ker
     const Expectation *const e = find_expectation(row->kernel);
     *c = (BenchCase){ .row = row, .machine = machine };
     if (!e) return complain(c, "no expectation is written for '%s'", row->kernel);
-    memset(poison, 0xFF, sizeof poison);
     const bool ok = build(c, arena, kernels) && build_reference(c, e) && make_tensors(c) && run_and_check(c, e);
     free_host(c);
     return ok;

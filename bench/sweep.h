@@ -3,12 +3,13 @@
 // --sweep`, and the rows of operators at fixed shapes.
 //
 //     sweep.c            the command: draws, times in turns, prints ratios and how they are distributed
-//     sweep_case.c       shapes, tensors, and elements of results compared with float64
+//     sweep_case.c       shapes, tensors, the case; results compared
+//     sweep_reference.c  what results should be, by references of the library's kernels
 //     sweep_rows.c       operators at fixed shapes: rows of `kiln bench` itself (operator_rows in bench.h)
 //     sweep_gemm.c ...   the families
 //
 // A family is one struct in one file: a name, the ranges that shapes are drawn from, what a call costs, how it is
-// prepared and made, and a formula for an element of its result. To add one: write the file, and put its struct into
+// prepared and made, and which kernel's reference says what should come out (or, where none does, a formula). To add one: write the file, and put its struct into
 // the list in sweep.c; a peer is a function of bench/peers.py under the same name. Shapes are text, "M=64, N=4096,
 // T=bf16": what the peer is told, what a row is called, and what --shape takes.
 #ifndef KILN_SWEEP_H
@@ -50,9 +51,11 @@ enum { SWEEP_TENSORS = 32, SWEEP_RANK = 5 };
 typedef struct SweepTensor {
     kiln_tensor tensor; // what the operator gets
     const char *name;
-    char *host;   // an input as it was made; NULL for outputs
-    bool own;     // host memory that is not the tensor's
-    bool checked; // an output whose elements are compared
+    char *host;     // an input as it was made; NULL for outputs
+    bool own;       // host memory that is not the tensor's
+    char *expected; // an output as references have written it; NULL: none has
+    bool checked;   // an output whose elements are compared
+    bool referred;  // a reference writes it
 } SweepTensor;
 
 typedef struct SweepFamily SweepFamily;
@@ -82,9 +85,10 @@ struct SweepFamily {
     double (*bytes)(const Shape *shape);      // that it moves at least, which also says whether the tensors fit
     void (*prepare)(SweepCase *c);            // makes tensors and arguments
     kiln_status (*call)(SweepCase *c);        // queues the operator
-    // Element `index` of an output that is checked, in float64.
+    void (*refer)(SweepCase *c);              // what should be in the outputs that are checked: calls sweep_refer
+    // Without a reference: element `index` of an output that is checked, in float64.
     double (*expected)(const SweepCase *c, const SweepTensor *output, int64_t index);
-    int samples;                            // compared elements of each output; 0: 32
+    int samples;                            // instances of a reference, or elements of each output; 0: 32
     double slack;                           // times the tolerance of the type; 0: 1
     double (*slack_of)(const Shape *shape); // the same, by shape; NULL: `slack`
 };
@@ -112,6 +116,15 @@ uint64_t sweep_random(uint64_t *state);
         if (!(c)->status) sweep_try(c, call##_workspace_size((c)->ops, args, &(args)->workspace_bytes));               \
         if (!(c)->status) (args)->workspace = sweep_workspace(c, (args)->workspace_bytes);                             \
     } while (0)
+
+// Runs some instances of the reference of a kernel or operator of the library (sweep_reference.c). `format` makes a list
+// "T=bf16, A=a, scale=0.5": values of build parameters and scalars; for tensors the name of one of the case, with extents
+// behind it where they differ, as in "W=weights[4][64]".
+void sweep_refer(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+enum { SWEEP_ARGUMENTS = 1024 };
+int sweep_samples(const SweepCase *c);
+const char *sweep_type(const SweepCase *c, const char *name); // of a tensor
 
 double sweep_at(const SweepTensor *input, int64_t index); // element of an input
 double sweep_dot(const SweepTensor *a, int64_t a_at, int64_t a_step, const SweepTensor *b, int64_t b_at, int64_t b_step,

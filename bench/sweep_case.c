@@ -2,9 +2,8 @@
 // sweep_case.c - shapes drawn from ranges, the tensors of an operator, and elements of its results compared with
 // float64.
 //
-// Inputs repeat a table whose length is a prime (bench.h says why), each from another place of it. What is written
-// holds 0xFF before. A kernel's reference would need all inputs in host memory, where these have no copy: what an element
-// should be is a formula of its family. tests/ops holds the same operators against the references.
+// Inputs repeat a table whose length is a prime (bench.h says why), and have a copy in host memory until the results are
+// compared. What is written holds 0xFF before.
 #include "sweep.h"
 
 #include <inttypes.h>
@@ -227,12 +226,10 @@ SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool c
     SweepTensor *const t = new_tensor(c, name, type, rank, shape);
     if (c->status) return t;
     const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    char *const poison = malloc(bytes + 1);
     t->checked = checked;
-    if (!poison) return complain(c, "out of memory for", name), t;
-    memset(poison, 0xFF, bytes);
-    sweep_try(c, kiln_upload(c->machine->device, t->tensor.data, poison, bytes));
-    free(poison);
+    t->expected = host_expected(NULL, bytes);
+    if (!t->expected) return complain(c, "out of memory for", name), t;
+    sweep_try(c, kiln_upload(c->machine->device, t->tensor.data, t->expected, bytes));
     return t;
 }
 
@@ -257,6 +254,11 @@ int32_t *sweep_integers(SweepCase *c, int64_t n)
     int32_t *const host = calloc((size_t)n + 1, sizeof *host);
     if (!host) complain(c, "out of memory for", "integers");
     return host;
+}
+
+const char *sweep_type(const SweepCase *c, const char *name)
+{
+    return kiln_type_name(sweep_find(c, name)->tensor.type);
 }
 
 const SweepTensor *sweep_find(const SweepCase *c, const char *name)
@@ -318,6 +320,23 @@ double sweep_query_gradient(const SoftmaxRow *r, const SweepTensor *dout, int64_
 static const double units[DTYPE_COUNT] = { [DTYPE_BF16] = 0x1p-7, [DTYPE_F16] = 0x1p-9, [DTYPE_E4M3] = 0x1p-3,
                                            [DTYPE_E5M2] = 0x1p-2, [DTYPE_F32] = 1e-4,   [DTYPE_F64] = 1e-12 };
 
+int sweep_samples(const SweepCase *c) { return c->family->samples ? c->family->samples : 32; }
+
+static double slack_of(const SweepCase *c)
+{
+    const SweepFamily *const f = c->family;
+    return f->slack_of ? f->slack_of(&c->shape) : f->slack > 0 ? f->slack : 1;
+}
+
+static bool compare_referred(SweepCase *c, const SweepTensor *t)
+{
+    const Results results = { t->name, &t->tensor, t->host, t->expected, slack_of(c) };
+    const Verdict verdict = results_compare(&results, c->machine->device, c->problem, sizeof c->problem);
+    c->wrong = verdict == RESULTS_WRONG;
+    if (verdict == RESULTS_UNKNOWN && !c->status) c->status = KILN_BAD_ARGUMENT;
+    return verdict == RESULTS_FIT;
+}
+
 enum { SAMPLES_MAX = 256 };
 typedef struct Samples {
     const SweepCase *c;
@@ -349,14 +368,11 @@ static bool read_some(SweepCase *c, Samples *s, int n)
     return true;
 }
 
-static bool compare_output(SweepCase *c, const SweepTensor *t)
+static bool compare_formula(SweepCase *c, const SweepTensor *t)
 {
     static Samples s;
-    const int n = c->family->samples ? c->family->samples : 32;
-    const double slack = c->family->slack_of    ? c->family->slack_of(&c->shape)
-                         : c->family->slack > 0 ? c->family->slack
-                                                : 1;
-    const double unit = units[dtype_of_type(t->tensor.type)] * slack;
+    const int n = sweep_samples(c);
+    const double unit = units[dtype_of_type(t->tensor.type)] * slack_of(c);
     double squares = 0;
     s.c = c;
     s.output = t;
@@ -376,7 +392,27 @@ static bool compare_output(SweepCase *c, const SweepTensor *t)
     return true;
 }
 
+static bool compare_output(SweepCase *c, const SweepTensor *t)
+{
+    if (t->referred) return compare_referred(c, t);
+    if (c->family->expected) return compare_formula(c, t);
+    complain(c, "no reference says what should be in", t->name);
+    return false;
+}
+
 // ---- the case
+
+// What only comparing needs.
+static void free_host(SweepCase *c)
+{
+    for (SweepTensor *t = c->tensors; t < c->tensors + c->n; t++) {
+        free(t->expected);
+        t->expected = NULL;
+        if (!t->own) continue;
+        free(t->host);
+        t->host = NULL;
+    }
+}
 
 bool sweep_launch(void *context)
 {
@@ -391,22 +427,17 @@ bool sweep_open(SweepCase *c, const SweepFamily *family, const Shape *shape, Mac
     family->prepare(c);
     if (c->status || !sweep_launch(c)) return false;
     sweep_try(c, kiln_stream_wait(machine->device, NULL));
+    if (!c->status && family->refer) family->refer(c);
     for (int i = 0; i < c->n && !c->status; i++)
         if (c->tensors[i].checked && !compare_output(c, &c->tensors[i])) return false;
-    for (int i = 0; i < c->n; i++) // what only comparing needs
-        if (c->tensors[i].own) {
-            free(c->tensors[i].host);
-            c->tensors[i].host = NULL;
-        }
+    free_host(c);
     return !c->status;
 }
 
 void sweep_close(SweepCase *c)
 {
-    for (int i = 0; i < c->n; i++) {
-        kiln_free(c->machine->device, c->tensors[i].tensor.data);
-        if (c->tensors[i].own) free(c->tensors[i].host);
-    }
+    free_host(c);
+    for (int i = 0; i < c->n; i++) kiln_free(c->machine->device, c->tensors[i].tensor.data);
     for (int i = 0; i < c->n_memory; i++) kiln_free(c->machine->device, c->memory[i]);
     free(c->own);
     *c = (SweepCase){ 0 };
