@@ -122,6 +122,10 @@ uint64_t sweep_random(uint64_t *state);
 // behind it where they differ, as in "W=weights[4][64]".
 void sweep_refer(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void sweep_refer_all(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+    __attribute__((format(printf, 4, 5))); // all of its instances
+// What one reference writes and another one reads: in host memory alone.
+void sweep_between(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape);
 enum { SWEEP_ARGUMENTS = 1024 };
 int sweep_samples(const SweepCase *c);
 const char *sweep_type(const SweepCase *c, const char *name); // of a tensor

@@ -233,6 +233,16 @@ SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool c
     return t;
 }
 
+void sweep_between(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape)
+{
+    if (c->n == SWEEP_TENSORS) complain(c, "no room for", name);
+    if (c->status) return;
+    SweepTensor *const t = &c->tensors[c->n++];
+    *t = (SweepTensor){ .name = name, .tensor = kiln_tensor_of(NULL, NULL, type, rank, shape) };
+    t->expected = host_expected(NULL, kiln_tensor_bytes(&t->tensor));
+    if (!t->expected) complain(c, "out of memory for", name);
+}
+
 void *sweep_own(SweepCase *c, size_t bytes)
 {
     c->own = calloc(1, bytes);

@@ -17,6 +17,7 @@
 typedef struct Reference {
     SweepCase *c;
     const char *args;
+    int64_t instances;
     kiln_program *program;
     kiln_kernel *kernel;
     const Decl *decl;
@@ -82,7 +83,7 @@ static bool make_bindings(Reference *r, Arena *arena, const char *kernel, Bindin
 static bool have_input(SweepCase *c, SweepTensor *t)
 {
     const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    if (t->host) return true;
+    if (t->host || !t->tensor.data) return true;
     t->host = host_memory(bytes);
     t->own = true;
     if (!t->host) return complain(c, "out of memory for", t->name);
@@ -124,8 +125,8 @@ static bool make_tensor(Reference *r, const PlanParam *p, const char *text, kiln
     if (!t) return complain(r->c, "no tensor for the reference's", p->name);
     if ((p->access & ACCESS_IN || !(p->access & ACCESS_OUT)) && !have_input(r->c, t)) return false;
     if (p->access & ACCESS_OUT && !have_output(r->c, t)) return false;
-    *host = kiln_tensor_of(NULL, p->access & ACCESS_OUT ? t->expected : t->host, t->tensor.type, t->tensor.rank,
-                           t->tensor.shape);
+    *host = kiln_tensor_of(NULL, p->access & ACCESS_OUT || !t->host ? t->expected : t->host, t->tensor.type,
+                           t->tensor.rank, t->tensor.shape);
     shape_as(host, text, p->type, p->rank);
     return true;
 }
@@ -157,18 +158,13 @@ static bool run(Reference *r, Arena *arena, const char *kernel)
     if (!make_bindings(r, arena, kernel, &list, &n)) return false;
     sweep_try(r->c, reference_build(r->program, kernel, list, n, &r->kernel));
     if (r->c->status || !make_arguments(r, args)) return false;
-    sweep_try(r->c, reference_run_some(r->kernel, args, r->kernel->plan->n_params, sweep_samples(r->c)));
+    sweep_try(r->c, reference_run_some(r->kernel, args, r->kernel->plan->n_params, r->instances));
     return !r->c->status;
 }
 
-void sweep_refer(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+static void refer(SweepCase *c, const char *file, const char *kernel, const char *text, int64_t instances)
 {
-    char text[SWEEP_ARGUMENTS];
-    Reference r = { .c = c, .args = text };
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    Reference r = { .c = c, .args = text, .instances = instances };
     if (c->status) return;
     sweep_try(c, program_load_texts(file, kernel_text, &r.program));
     Arena *const arena = c->status ? NULL : arena_new();
@@ -177,4 +173,24 @@ void sweep_refer(SweepCase *c, const char *file, const char *kernel, const char 
     if (arena) arena_free(arena);
     kiln_kernel_free(r.kernel);
     kiln_program_free(r.program);
+}
+
+void sweep_refer(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+{
+    char text[SWEEP_ARGUMENTS];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    refer(c, file, kernel, text, sweep_samples(c));
+}
+
+void sweep_refer_all(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+{
+    char text[SWEEP_ARGUMENTS];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    refer(c, file, kernel, text, INT64_MAX);
 }
