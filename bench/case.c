@@ -228,55 +228,72 @@ bool bench_case_launch(void *context)
 
 // ---- what should come out
 
-static bool run_reference(BenchCase *c, const Expectation *e)
+// A reference over the case's tensors.
+typedef struct Referring {
+    BenchCase *c;
+    const char *without; // the parameter that gets none; NULL: all get theirs
+} Referring;
+
+static const BenchTensor *tensor_for(const Referring *r, const char *parameter)
 {
-    const LaunchPlan *const plan = c->reference->plan;
+    return r->without && strcmp(parameter, r->without) == 0 ? NULL : bench_tensor(r->c, parameter);
+}
+
+static bool has_tensor(const void *context, const char *parameter) { return tensor_for(context, parameter) != NULL; }
+
+static bool run_reference(const Referring *r, kiln_kernel *reference, int64_t instances)
+{
+    const LaunchPlan *const plan = reference->plan;
     kiln_arg args[PLAN_MAX_PARAMS];
     kiln_tensor host[PLAN_MAX_PARAMS];
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
-        const BenchTensor *const t = bench_tensor(c, param->name);
-        args[i] = dtype_is_float(param->type) ? KILN_FLOAT(bench_number(c, param->name))
-                                              : KILN_INT(bench_integer(c, param->name, 1)); // of a plan: any
+        const BenchTensor *const t = tensor_for(r, param->name);
+        args[i] = dtype_is_float(param->type) ? KILN_FLOAT(bench_number(r->c, param->name))
+                                              : KILN_INT(bench_integer(r->c, param->name, 1)); // of a plan: any
         if (!param->is_tensor) continue;
         args[i] = t ? KILN_TENSOR(&host[i]) : KILN_NONE;
         if (!t) continue;
         host[i] = t->tensor;
         host[i].device = NULL;
         host[i].has_strides = false;
-        host[i].data = t->written ? t->expected : t->before;
+        host[i].data = t->before && !t->written ? t->before : t->expected;
     }
-    return !reference_run_some(c->reference, args, plan->n_params, e->samples) || complain_status(c);
+    return !reference_run_some(reference, args, plan->n_params, instances) || complain_status(r->c);
 }
 
-typedef struct Sampling {
-    const BenchCase *c;
-    const Expectation *expectation;
-    const BenchTensor *output;
-} Sampling;
-
-static int64_t draw(int64_t i, int64_t n) // the first, the last, and some between
+static bool refer(BenchCase *c, Arena *arena, const char *kernel, const char *without, int64_t instances)
 {
-    const uint64_t hash = (uint64_t)i * 0x9e3779b97f4a7c15u ^ (uint64_t)i << 17;
-    return i == 0 ? 0 : i == 1 ? n - 1 : (int64_t)((__uint128_t)(hash * 0xbf58476d1ce4e5b9u) * (uint64_t)n >> 64);
+    const Referring r = { c, without };
+    kiln_kernel *reference = NULL;
+    if (bench_reference(arena, c->program, kernel, c->values->build, c->values->n_build, has_tensor, &r, &reference))
+        return complain_status(c);
+    const bool ok = run_reference(&r, reference, instances);
+    kiln_kernel_free(reference);
+    return ok;
 }
 
-static void compute_some(void *context, int64_t first, int64_t last)
+static bool make_between(BenchCase *c, const char *name, const char *like)
 {
-    const Sampling *const s = context;
-    const kiln_tensor *const t = &s->output->tensor;
-    for (int64_t i = first; i < last; i++) {
-        const int64_t at = draw(i, tensor_elements(t));
-        element_set(dtype_of_type(t->type), s->output->expected, at,
-                    s->expectation->element(s->c, s->output->name, at));
-    }
+    const BenchTensor *const shape = bench_tensor(c, like);
+    BenchTensor *t = c->tensors + c->build.kernel->plan->n_params;
+    while (t < c->tensors + PLAN_MAX_PARAMS && t->name) t++;
+    if (!shape || t == c->tensors + PLAN_MAX_PARAMS) return complain(c, "no room for '%s'", name);
+    *t = (BenchTensor){ .tensor = shape->tensor, .name = name };
+    t->tensor.data = NULL;
+    t->expected = host_expected(NULL, kiln_tensor_bytes(&t->tensor));
+    return t->expected || complain(c, "out of memory for '%s'", name);
 }
 
-static bool expect(BenchCase *c, const Expectation *e)
+static bool expect(BenchCase *c, Arena *arena, const Expectation *e)
 {
-    if (c->reference) return run_reference(c, e);
-    for (const BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++)
-        if (t->name && t->written) threads_run(e->samples, compute_some, &(Sampling){ c, e, t });
+    const ByParts *const by = e->by_parts;
+    if (!by) return refer(c, arena, e->reference ? e->reference : c->row->kernel, NULL, e->samples);
+    for (int i = 0; i < COUNT(by->between) && by->between[i]; i++)
+        if (!make_between(c, by->between[i], by->like)) return false;
+    for (int i = 0; i < PARTS_MAX && by->parts[i].kernel; i++)
+        if (!refer(c, arena, by->parts[i].kernel, by->parts[i].without, by->parts[i].whole ? INT64_MAX : e->samples))
+            return false;
     return true;
 }
 
@@ -290,11 +307,11 @@ static bool compare_output(BenchCase *c, const BenchTensor *t)
     return verdict == RESULTS_FIT;
 }
 
-static bool run_and_check(BenchCase *c, const Expectation *e)
+static bool run_and_check(BenchCase *c, Arena *arena, const Expectation *e)
 {
     if (!bench_case_launch(c)) return false;
     if (kiln_stream_wait(c->machine->device, NULL)) return complain_status(c);
-    if (!expect(c, e)) return false;
+    if (!expect(c, arena, e)) return false;
     for (const BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++)
         if (t->name && t->written && !compare_output(c, t)) return false;
     return true;
@@ -317,19 +334,12 @@ static bool build(BenchCase *c, Arena *arena, const char *kernels)
     return case_build(&c->build, &options) || complain(c, "%s", c->build.message ? c->build.message : "out of memory");
 }
 
-static bool build_reference(BenchCase *c, const Expectation *e)
-{
-    const char *const name = e->reference ? e->reference : c->row->kernel;
-    return e->element || !reference_build(c->program, name, c->values->build, c->values->n_build, &c->reference) ||
-           complain_status(c);
-}
-
 bool bench_case_open(BenchCase *c, Arena *arena, const Row *row, const char *kernels, Machine *machine)
 {
     const Expectation *const e = find_expectation(row->kernel);
     *c = (BenchCase){ .row = row, .machine = machine };
     if (!e) return complain(c, "no expectation is written for '%s'", row->kernel);
-    const bool ok = build(c, arena, kernels) && build_reference(c, e) && make_tensors(c) && run_and_check(c, e);
+    const bool ok = build(c, arena, kernels) && make_tensors(c) && run_and_check(c, arena, e);
     free_host(c);
     return ok;
 }
@@ -340,7 +350,6 @@ void bench_case_close(BenchCase *c)
         if (c->tensors[i].name) kiln_free(c->machine->device, c->tensors[i].tensor.data);
     if (c->machine) kiln_free(c->machine->device, c->workspace);
     case_build_free(&c->build);
-    kiln_kernel_free(c->reference);
     kiln_program_free(c->program);
     *c = (BenchCase){ .row = NULL };
 }

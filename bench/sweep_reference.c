@@ -20,7 +20,6 @@ typedef struct Reference {
     int64_t instances;
     kiln_program *program;
     kiln_kernel *kernel;
-    const Decl *decl;
     kiln_tensor host[PLAN_MAX_PARAMS];
 } Reference;
 
@@ -51,30 +50,21 @@ static SweepTensor *tensor_of(SweepCase *c, const char *text)
     return NULL;
 }
 
-static bool is_parameter(const Reference *r, const char *text)
-{
-    const size_t n = strcspn(text, "=");
-    for (const Param *p = r->decl->params; p; p = p->next)
-        if (strlen(p->name) == n && memcmp(p->name, text, n) == 0) return true;
-    return false;
-}
+static bool has_argument(const void *context, const char *name) { return argument_of(context, name) != NULL; }
 
-// What names no parameter is of the build. Optional parameters that get nothing are none.
-static bool make_bindings(Reference *r, Arena *arena, const char *kernel, Binding **all, int *n)
+// What names no parameter is of the build.
+static bool build(Reference *r, Arena *arena, const char *kernel)
 {
-    char text[SWEEP_ARGUMENTS] = "";
-    Binding *list;
-    r->decl = program_find(r->program->program, DECL_KERNEL, kernel);
-    if (!r->decl) r->decl = program_find(r->program->program, DECL_OPERATOR, kernel);
-    if (!r->decl) return complain(r->c, "there is no kernel", kernel);
-    for (const char *at = r->args; *at; at += strcspn(at, ","), at += strspn(at, ", "))
-        if (!is_parameter(r, at)) strncat(text, at, strcspn(at, ",") + 1);
-    if (bindings_parse(arena, r->program, kernel, text, &list, n)) return sweep_try(r->c, KILN_BAD_ARGUMENT), false;
-    *all = arena_alloc(arena, sizeof **all * (size_t)(*n + PLAN_MAX_PARAMS));
-    for (int i = 0; i < *n; i++) (*all)[i] = list[i];
-    for (const Param *p = r->decl->params; p; p = p->next)
-        if (p->optional && !argument_of(r, p->name)) (*all)[(*n)++] = (Binding){ .name = p->name, .kind = BIND_NONE };
-    return true;
+    char text[SWEEP_ARGUMENTS] = "", name[SWEEP_ARGUMENTS];
+    Binding *values;
+    int n;
+    for (const char *at = r->args; *at; at += strcspn(at, ","), at += strspn(at, ", ")) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "="), at);
+        if (!bench_is_parameter(r->program, kernel, name)) strncat(text, at, strcspn(at, ",") + 1);
+    }
+    if (bindings_parse(arena, r->program, kernel, text, &values, &n)) sweep_try(r->c, KILN_BAD_ARGUMENT);
+    else sweep_try(r->c, bench_reference(arena, r->program, kernel, values, n, has_argument, r, &r->kernel));
+    return !r->c->status;
 }
 
 // ---- tensors
@@ -151,13 +141,9 @@ static bool make_arguments(Reference *r, kiln_arg *args)
 
 static bool run(Reference *r, Arena *arena, const char *kernel)
 {
-    Binding *list;
-    int n;
     kiln_arg args[PLAN_MAX_PARAMS];
     if (setjmp(arena->out_of_memory) != 0) return complain(r->c, "out of memory for the reference of", kernel);
-    if (!make_bindings(r, arena, kernel, &list, &n)) return false;
-    sweep_try(r->c, reference_build(r->program, kernel, list, n, &r->kernel));
-    if (r->c->status || !make_arguments(r, args)) return false;
+    if (!build(r, arena, kernel) || !make_arguments(r, args)) return false;
     sweep_try(r->c, reference_run_some(r->kernel, args, r->kernel->plan->n_params, r->instances));
     return !r->c->status;
 }
