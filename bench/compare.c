@@ -94,10 +94,12 @@ static double root_mean_square(const Results *r, int64_t first, int64_t last)
     return sqrt(squares / (double)(last - first));
 }
 
-static double typical_size(const Results *r)
+// Of all that is expected; and in how many runs it stands.
+static double typical_size(const Results *r, int64_t *runs)
 {
     double squares = 0, n = 0;
-    for (int64_t first, last = 0; next_expected(r, &first, &last);) {
+    *runs = 0;
+    for (int64_t first, last = 0; next_expected(r, &first, &last); ++*runs) {
         squares += pow(root_mean_square(r, first, last), 2) * (double)(last - first);
         n += (double)(last - first);
     }
@@ -121,23 +123,45 @@ static Verdict compare_run(const Results *r, const char *got, int64_t first, int
     return RESULTS_FIT;
 }
 
+// What the device has of them: a run at a time, or all at once where there are many.
+typedef struct Got {
+    char *memory;
+    bool whole;
+} Got;
+
+static const char *fetch(const Results *r, const Got *got, kiln_device *device, int64_t first, int64_t last)
+{
+    const size_t at = (size_t)first * element_bytes(r), bytes = (size_t)(last - first) * element_bytes(r);
+    if (got->whole) return got->memory + at;
+    return kiln_download(device, got->memory, (const char *)r->tensor->data + at, bytes) ? NULL : got->memory;
+}
+
+static bool get_ready(const Results *r, Got *got, kiln_device *device, int64_t runs)
+{
+    enum { FEW = 2000 };
+    const size_t all = kiln_tensor_bytes(r->tensor), row = (size_t)r->tensor->shape[r->tensor->rank - 1];
+    got->whole = runs > FEW;
+    got->memory = host_memory(got->whole ? all : row * element_bytes(r));
+    return got->memory && (!got->whole || !kiln_download(device, got->memory, r->tensor->data, all));
+}
+
 Verdict results_compare(const Results *r, kiln_device *device, char *problem, size_t bytes)
 {
-    const double size = typical_size(r);
-    const int64_t n = tensor_elements(r->tensor);
-    const size_t each = element_bytes(r);
+    int64_t runs;
+    Got got = { 0 };
     Verdict verdict = RESULTS_FIT;
-    if (n == 0) return RESULTS_FIT;
+    if (tensor_elements(r->tensor) == 0) return RESULTS_FIT;
+    const double size = typical_size(r, &runs);
     if (isnan(size)) return snprintf(problem, bytes, "the reference says nothing of '%s'", r->name), RESULTS_UNKNOWN;
-    char *const got = malloc((size_t)r->tensor->shape[r->tensor->rank - 1] * each);
-    if (!got) return snprintf(problem, bytes, "out of memory for '%s'", r->name), RESULTS_UNKNOWN;
-    for (int64_t first, last = 0; !verdict && next_expected(r, &first, &last);) {
-        if (kiln_download(device, got, (const char *)r->tensor->data + (size_t)first * each,
-                          (size_t)(last - first) * each)) {
-            snprintf(problem, bytes, "%s", kiln_error_message());
-            verdict = RESULTS_UNKNOWN;
-        } else verdict = compare_run(r, got, first, last, size, problem, bytes);
+    if (!get_ready(r, &got, device, runs)) {
+        snprintf(problem, bytes, "%s", got.memory ? kiln_error_message() : "out of memory for results");
+        verdict = RESULTS_UNKNOWN;
     }
-    free(got);
+    for (int64_t first, last = 0; !verdict && next_expected(r, &first, &last);) {
+        const char *const is = fetch(r, &got, device, first, last);
+        if (is) verdict = compare_run(r, is, first, last, size, problem, bytes);
+        else snprintf(problem, bytes, "%s", kiln_error_message()), verdict = RESULTS_UNKNOWN;
+    }
+    free(got.memory);
     return verdict;
 }
