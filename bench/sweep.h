@@ -126,6 +126,8 @@ void sweep_refer_all(SweepCase *c, const char *file, const char *kernel, const c
     __attribute__((format(printf, 4, 5))); // all of its instances
 // What one reference writes and another one reads: in host memory alone.
 void sweep_between(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape);
+// What references have written of a tensor, and 0xFF; what a family writes there is expected, too.
+char *sweep_expected(SweepCase *c, const char *name);
 enum { SWEEP_ARGUMENTS = 1024 };
 int sweep_samples(const SweepCase *c);
 const char *sweep_type(const SweepCase *c, const char *name); // of a tensor

@@ -180,3 +180,9 @@ void sweep_refer_all(SweepCase *c, const char *file, const char *kernel, const c
     va_end(args);
     refer(c, file, kernel, text, INT64_MAX);
 }
+
+char *sweep_expected(SweepCase *c, const char *name)
+{
+    SweepTensor *const t = tensor_of(c, name);
+    return t && have_output(c, t) ? t->expected : NULL;
+}
