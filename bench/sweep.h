@@ -104,9 +104,10 @@ SweepTensor *sweep_uniform(SweepCase *c, const char *name, kiln_type type, doubl
 // Takes host memory of malloc's, which holds the elements; NULL: out of memory.
 SweepTensor *sweep_made(SweepCase *c, const char *name, kiln_type type, void *host, int rank, const int64_t *shape);
 SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool checked, int rank, const int64_t *shape);
-void *sweep_own(SweepCase *c, size_t bytes);       // zeroed, freed with the case
-void *sweep_workspace(SweepCase *c, size_t bytes); // on the device
-void sweep_try(SweepCase *c, kiln_status status);  // keeps the first failure with its message
+SweepTensor *sweep_in_place(SweepCase *c, SweepTensor *input); // that is written, too: it is compared with what it was
+void *sweep_own(SweepCase *c, size_t bytes);                   // zeroed, freed with the case
+void *sweep_workspace(SweepCase *c, size_t bytes);             // on the device
+void sweep_try(SweepCase *c, kiln_status status);              // keeps the first failure with its message
 const SweepTensor *sweep_find(const SweepCase *c, const char *name);
 int32_t *sweep_integers(SweepCase *c, int64_t n); // host memory for sweep_made
 uint64_t sweep_random(uint64_t *state);

@@ -233,6 +233,18 @@ SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool c
     return t;
 }
 
+SweepTensor *sweep_in_place(SweepCase *c, SweepTensor *t)
+{
+    if (c->status) return t;
+    t->checked = true;
+    if (t->own) return t;
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    t->host = host_expected(t->host, bytes); // what was the device's
+    t->own = true;
+    if (!t->host) complain(c, "out of memory for", t->name);
+    return t;
+}
+
 void sweep_between(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape)
 {
     if (c->n == SWEEP_TENSORS) complain(c, "no room for", name);

@@ -58,22 +58,12 @@ static void prepare_norm(SweepCase *c, kiln_norm_args *args, kiln_type type, int
     args->eps = 1e-6;
 }
 
-// In place: what is compared is the tensor itself, against a copy of it in host memory.
 static void prepare_rotary(SweepCase *c, kiln_rotary_embedding_args *args, kiln_type type, int64_t m, int64_t n)
 {
     int32_t *const positions = sweep_integers(c, m);
     for (int64_t i = 0; positions && i < m; i++) positions[i] = (int32_t)(i * 3);
-    SweepTensor *const x = sweep_normal(c, "x", type, 1, EXTENTS(m, n / HEAD, HEAD));
     args->positions = &sweep_made(c, "positions", KILN_I32, positions, EXTENTS(m))->tensor;
-    if (c->status) return;
-    if (!x->own) {
-        char *const copy = malloc(kiln_tensor_bytes(&x->tensor) + 1);
-        if (!copy) abort();
-        x->host = memcpy(copy, x->host, kiln_tensor_bytes(&x->tensor));
-        x->own = true;
-    }
-    x->checked = true;
-    args->x = &x->tensor;
+    args->x = &sweep_in_place(c, sweep_normal(c, "x", type, 1, EXTENTS(m, n / HEAD, HEAD)))->tensor;
 }
 
 static void prepare_rest(SweepCase *c, NnArgs *args, kiln_type type, int64_t m, int64_t n)
