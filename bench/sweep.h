@@ -55,6 +55,7 @@ typedef struct SweepTensor {
     bool own;       // host memory that is not the tensor's
     char *expected; // an output as references have written it; NULL: none has
     bool checked;   // an output whose elements are compared
+    bool in_place;  // an input, too
     bool referred;  // a reference writes it
 } SweepTensor;
 

@@ -236,7 +236,7 @@ SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool c
 SweepTensor *sweep_in_place(SweepCase *c, SweepTensor *t)
 {
     if (c->status) return t;
-    t->checked = true;
+    t->checked = t->in_place = true;
     if (t->own) return t;
     const size_t bytes = kiln_tensor_bytes(&t->tensor);
     t->host = host_expected(t->host, bytes); // what was the device's
@@ -352,7 +352,7 @@ static double slack_of(const SweepCase *c)
 
 static bool compare_referred(SweepCase *c, const SweepTensor *t)
 {
-    const Results results = { t->name, &t->tensor, t->host, t->expected, slack_of(c) };
+    const Results results = { t->name, &t->tensor, t->in_place ? t->host : NULL, t->expected, slack_of(c) };
     const Verdict verdict = results_compare(&results, c->machine->device, c->problem, sizeof c->problem);
     c->wrong = verdict == RESULTS_WRONG;
     if (verdict == RESULTS_UNKNOWN && !c->status) c->status = KILN_BAD_ARGUMENT;

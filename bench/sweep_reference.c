@@ -83,7 +83,7 @@ static bool have_input(SweepCase *c, SweepTensor *t)
 
 static bool have_output(SweepCase *c, SweepTensor *t)
 {
-    if (!t->expected) t->expected = host_expected(t->host, kiln_tensor_bytes(&t->tensor));
+    if (!t->expected) t->expected = host_expected(t->in_place ? t->host : NULL, kiln_tensor_bytes(&t->tensor));
     t->referred = true;
     return t->expected || complain(c, "out of memory for", t->name);
 }
