@@ -9,7 +9,7 @@
 //     sweep_gemm.c ...   the families
 //
 // A family is one struct in one file: a name, the ranges that shapes are drawn from, what a call costs, how it is
-// prepared and made, and which kernel's reference says what should come out (or, where none does, a formula). To add one: write the file, and put its struct into
+// prepared and made, and which kernels' references say what should come out. To add one: write the file, and put its struct into
 // the list in sweep.c; a peer is a function of bench/peers.py under the same name. Shapes are text, "M=64, N=4096,
 // T=bf16": what the peer is told, what a row is called, and what --shape takes.
 #ifndef KILN_SWEEP_H
@@ -87,11 +87,9 @@ struct SweepFamily {
     void (*prepare)(SweepCase *c);            // makes tensors and arguments
     kiln_status (*call)(SweepCase *c);        // queues the operator
     void (*refer)(SweepCase *c);              // what should be in the outputs that are checked: calls sweep_refer
-    // Without a reference: element `index` of an output that is checked, in float64.
-    double (*expected)(const SweepCase *c, const SweepTensor *output, int64_t index);
-    int samples;                            // instances of a reference, or elements of each output; 0: 32
-    double slack;                           // times the tolerance of the type; 0: 1
-    double (*slack_of)(const Shape *shape); // the same, by shape; NULL: `slack`
+    int samples;                              // instances of each reference; 0: 32
+    double slack;                             // times the tolerance of the type; 0: 1
+    double (*slack_of)(const Shape *shape);   // the same, by shape; NULL: `slack`
 };
 
 // All give tensors that live as long as the case; after a failure they give one of no elements. `shape`: as many
@@ -133,28 +131,6 @@ char *sweep_expected(SweepCase *c, const char *name);
 enum { SWEEP_ARGUMENTS = 1024 };
 int sweep_samples(const SweepCase *c);
 const char *sweep_type(const SweepCase *c, const char *name); // of a tensor
-
-double sweep_at(const SweepTensor *input, int64_t index); // element of an input
-double sweep_dot(const SweepTensor *a, int64_t a_at, int64_t a_step, const SweepTensor *b, int64_t b_at, int64_t b_step,
-                 int64_t n);
-
-// One column of a row of softmax attention in float64. `place` says where key j and its value begin; a negative key is
-// masked.
-typedef struct KeyPlace {
-    int64_t key, value;
-} KeyPlace;
-typedef struct SoftmaxRow {
-    const SweepCase *c;
-    const SweepTensor *q, *k, *v;
-    int64_t q_at, d;       // where the query begins, and its size
-    int64_t keys, column;  // keys 0 .. keys - 1; the column of the values
-    double scale, softcap; // softcap 0: none
-    KeyPlace (*place)(const SweepCase *c, int64_t row, int64_t j);
-    int64_t row;
-} SoftmaxRow;
-double sweep_softmax(const SoftmaxRow *row); // no key: 0
-// Element `column` of the row's gradient of q. The gradient of the output begins at `dout_at` and has `dv` elements. No softcap.
-double sweep_query_gradient(const SoftmaxRow *row, const SweepTensor *dout, int64_t dout_at, int64_t dv);
 
 // Makes the case, runs it once, and compares. False: see problem. Close it in any case.
 bool sweep_open(SweepCase *c, const SweepFamily *family, const Shape *shape, Machine *machine, kiln_ops *ops);
