@@ -274,33 +274,27 @@ static void copy_cut(const Cut *cut, char *whole, char *part, int64_t columns, s
     const size_t bytes = (size_t)cut->width * element;
     for (int64_t i = 0; i < cut->outer * cut->heads; i++) {
         const int64_t h = i % cut->heads, head = i / cut->heads * cut->heads * cut->each + head_at(cut, h);
-        char *const there = whole + (size_t)(head * columns + column_at(cut, h, columns)) * element, *const here =
-                                                                                                         part +
-                                                                                                         (size_t)i *
-                                                                                                             bytes;
-        if (back) memcpy(there, here, bytes);
-        else memcpy(here, there, bytes);
+        char *const there = whole + (size_t)(head * columns + column_at(cut, h, columns)) * element;
+        char *const here = part + (size_t)i * bytes;
+        memcpy(back ? there : here, back ? here : there, bytes);
     }
 }
 
-static const kiln_tensor *add_cut(const Cut *cut, const char *name, const SweepTensor *of, int64_t columns)
+static void add_cut(const Cut *cut, const char *name, const SweepTensor *of, int64_t columns)
 {
     const kiln_tensor *const t = &of->tensor;
     int64_t shape[] = { t->shape[0], t->shape[1], cut->heads, columns };
     if (t->rank == 1) sweep_between(cut->c, name, t->type, EXTENTS(cut->heads));
     else sweep_between(cut->c, name, t->type, t->rank, shape);
-    return t;
 }
 
 // Of an input.
 static void cut_out(const Cut *cut, const char *name, const char *of)
 {
     const SweepTensor *const t = sweep_find(cut->c, of);
-    const bool is_whole =
-        t->tensor.rank < 4 || strcmp(of, "gates") == 0; // one number of a head, or all of its channels
     const int64_t columns = t->tensor.rank < 4 ? 1 : t->tensor.shape[3];
     Cut own = *cut;
-    if (is_whole) own.width = columns;
+    if (columns == 1 || strcmp(of, "gates") == 0) own.width = columns; // one number of a head, or all of its channels
     if (t->tensor.rank == 1) own.outer = 1;
     add_cut(&own, name, t, own.width);
     if (!cut->c->status)
@@ -308,7 +302,7 @@ static void cut_out(const Cut *cut, const char *name, const char *of)
                  false);
 }
 
-// Of an output: room for it, then what has come of it.
+// Of an output.
 static void put_back(const Cut *cut, const char *name, const char *of)
 {
     const SweepTensor *const t = sweep_find(cut->c, of);

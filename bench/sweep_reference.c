@@ -118,7 +118,8 @@ static bool make_tensor(Reference *r, const PlanParam *p, const char *text, kiln
     *host = kiln_tensor_of(NULL, p->access & ACCESS_OUT || !t->host ? t->expected : t->host, t->tensor.type,
                            t->tensor.rank, t->tensor.shape);
     shape_as(host, text, p->type, p->rank);
-    return true;
+    return kiln_tensor_bytes(host) == kiln_tensor_bytes(&t->tensor) ||
+           complain(r->c, "another number of bytes for the reference's", p->name);
 }
 
 static bool make_arguments(Reference *r, kiln_arg *args)
