@@ -164,4 +164,5 @@ const SweepFamily sweep_select = {
     .prepare = prepare,
     .call = call,
     .refer = refer,
+    .samples = 16, // the reference looks through a row for each element
 };
