@@ -4,6 +4,8 @@
 //     command.c    the command and its tables
 //     rows.c       what is measured: the rows, their baselines and targets
 //     case.c       a kernel with its tensors, at full size
+//     reference.c  references of kernels
+//     compare.c    results beside what instances of a reference have written
 //     expect.c     what is compared of the results, and the work of a launch
 //     latent.c     the same for latent attention, and the tables and plans that it needs
 //     machine.c    cold caches, copies, reading: what time and speed are measured with
@@ -103,7 +105,6 @@ typedef struct BenchCase {
     CaseBuild build;
     BenchTensor tensors[PLAN_MAX_PARAMS];
     kiln_arg args[PLAN_MAX_PARAMS];
-    kiln_kernel *reference; // NULL: expect.c has a formula
     void *workspace;
     size_t workspace_bytes;
     bool wrong; // the problem is an element that differs
@@ -117,17 +118,49 @@ bool bench_case_launch(void *c);
 const BenchTensor *bench_tensor(const BenchCase *c, const char *name);
 int64_t bench_integer(const BenchCase *c, const char *name, int64_t otherwise); // of the row's values
 double bench_number(const BenchCase *c, const char *name);                      // NAN: it has none
-// Element `index` of an input as the kernel found it.
-double bench_input(const BenchTensor *tensor, int64_t index);
+
+// ---- results beside their reference (compare.c)
+
+void host_repeat(char *to, const char *from, size_t piece, size_t bytes); // on all processors
+void *host_memory(size_t bytes);                                          // in large pages; NULL: out of memory
+void *host_expected(const char *before, size_t bytes);                    // of it a copy; NULL: 0xFF
+
+typedef struct Results {
+    const char *name;
+    const kiln_tensor *tensor;     // on its device
+    const char *before, *expected; // in host memory; before NULL: 0xFF
+    double slack;                  // times the tolerance of the type
+} Results;
+typedef enum { RESULTS_FIT, RESULTS_WRONG, RESULTS_UNKNOWN } Verdict;
+Verdict results_compare(const Results *results, kiln_device *device, char *problem, size_t bytes);
+
+// ---- references (reference.c)
+
+// Builds that of a kernel or operator: of the values those that its build has, and none for an optional parameter that
+// there is nothing for.
+kiln_status bench_reference(Arena *arena, kiln_program *program, const char *kernel, const Binding *values, int n,
+                            bool (*has)(const void *context, const char *parameter), const void *context,
+                            kiln_kernel **reference);
+bool bench_is_parameter(const kiln_program *program, const char *kernel, const char *name);
 
 // ---- what should come out (expect.c)
+
+// References of other kernels, one after the other, which together make the outputs.
+enum { PARTS_MAX = 3 };
+typedef struct ByParts {
+    const char *between[2], *like; // what one makes and others read: of the type and shape of `like`
+    struct {
+        const char *kernel, *without; // the parameter, if any, that gets no tensor
+        bool whole;                   // all instances
+    } parts[PARTS_MAX];
+} ByParts;
 
 typedef struct Expectation {
     const char *kernel;
     const char *reference;                    // whose: NULL: its own
-    int samples;                              // instances of the reference, or elements of each output
+    int samples;                              // instances of the reference
     double (*operations)(const BenchCase *c); // NULL: bound by memory
-    double (*element)(const BenchCase *c, const char *output, int64_t index); // instead of a reference
+    const ByParts *by_parts;                  // instead of one reference
 } Expectation;
 const Expectation *find_expectation(const char *kernel);
 double bench_bytes(const BenchCase *c); // that a launch moves at least

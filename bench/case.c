@@ -4,18 +4,13 @@
 //
 // Tensors are made in host memory, where the reference finds them, on all processors: some have gigabytes. What is
 // written holds 0xFF before, and what the drawn instances of the reference leave so is not compared.
-#define _GNU_SOURCE // madvise
 #include "bench.h"
-#include "base/memory.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum { PERIOD = 1048583, REPEATS = 16 };
-static char poison[4096]; // 0xFF
 
 static bool complain(BenchCase *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool complain(BenchCase *c, const char *format, ...)
@@ -81,24 +76,6 @@ static const Pattern *find_or_make_pattern(DType type)
     return p;
 }
 
-typedef struct Copying {
-    char *to;
-    const char *from;
-    size_t piece, bytes;
-} Copying;
-
-static void copy_pieces(void *context, int64_t first, int64_t last)
-{
-    const Copying *const x = context;
-    for (size_t at = (size_t)first * x->piece; at < (size_t)last * x->piece && at < x->bytes; at += x->piece)
-        memcpy(x->to + at, x->from, x->bytes - at < x->piece ? x->bytes - at : x->piece);
-}
-
-static void repeat(char *to, const char *from, size_t piece, size_t bytes)
-{
-    threads_run((int64_t)((bytes + piece - 1) / piece), copy_pieces, &(Copying){ to, from, piece, bytes });
-}
-
 static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
 {
     const DType type = dtype_of_type(t->tensor.type);
@@ -106,7 +83,7 @@ static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
     if (latent_is_fp8(&t->tensor)) {
         size_t piece;
         const char *const tokens = latent_tokens(&piece);
-        if (tokens) repeat(t->before, tokens, piece, bytes);
+        if (tokens) host_repeat(t->before, tokens, piece, bytes);
         return tokens || complain(c, "out of memory for the fp8 cache");
     }
     if (type == DTYPE_I32) { // which only latent attention reads
@@ -115,7 +92,9 @@ static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
         return !problem || complain(c, "%s", problem);
     }
     const Pattern *const p = dtype_bits(type) < 8 ? NULL : find_or_make_pattern(type);
-    if (p) repeat(t->before, p->stored + p->period / PERIOD * (size_t)(104729 * (param + 1) % PERIOD), p->piece, bytes);
+    if (p)
+        host_repeat(t->before, p->stored + p->period / PERIOD * (size_t)(104729 * (param + 1) % PERIOD), p->piece,
+                    bytes);
     return p || complain(c, "no numbers for '%s'", t->name);
 }
 
@@ -140,14 +119,6 @@ static bool make_values(BenchCase *c, int64_t *symbols, int64_t *scalars)
         else scalars[i] = value->integer;
     }
     return true;
-}
-
-static void *host_memory(size_t bytes)
-{
-    enum { LARGE_PAGE = 1 << 21 };
-    void *const memory = aligned_alloc(LARGE_PAGE, (bytes / LARGE_PAGE + 1) * LARGE_PAGE);
-    if (memory) madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
 }
 
 // Of a tensor that is bound to `strided`: a row more to each item of the outermost dimension, as quantisers of paged caches
@@ -204,10 +175,8 @@ static bool make_input(BenchCase *c, BenchTensor *t, int param)
 static bool make_output(BenchCase *c, BenchTensor *t)
 {
     const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    t->expected = host_memory(bytes);
+    t->expected = host_expected(t->read ? t->before : NULL, bytes);
     if (!t->expected) return complain(c, "out of memory for '%s'", t->name);
-    if (t->read) repeat(t->expected, t->before, bytes + !bytes, bytes);
-    else repeat(t->expected, poison, sizeof poison, bytes);
     return t->read || !kiln_upload(c->machine->device, t->tensor.data, t->expected, bytes) || complain_status(c);
 }
 
@@ -259,148 +228,90 @@ bool bench_case_launch(void *context)
 
 // ---- what should come out
 
-static bool run_reference(BenchCase *c, const Expectation *e)
+// A reference over the case's tensors.
+typedef struct Referring {
+    BenchCase *c;
+    const char *without; // the parameter that gets none; NULL: all get theirs
+} Referring;
+
+static const BenchTensor *tensor_for(const Referring *r, const char *parameter)
 {
-    const LaunchPlan *const plan = c->reference->plan;
+    return r->without && strcmp(parameter, r->without) == 0 ? NULL : bench_tensor(r->c, parameter);
+}
+
+static bool has_tensor(const void *context, const char *parameter) { return tensor_for(context, parameter) != NULL; }
+
+static bool run_reference(const Referring *r, kiln_kernel *reference, int64_t instances)
+{
+    const LaunchPlan *const plan = reference->plan;
     kiln_arg args[PLAN_MAX_PARAMS];
     kiln_tensor host[PLAN_MAX_PARAMS];
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
-        const BenchTensor *const t = bench_tensor(c, param->name);
-        args[i] = dtype_is_float(param->type) ? KILN_FLOAT(bench_number(c, param->name))
-                                              : KILN_INT(bench_integer(c, param->name, 1)); // of a plan: any
+        const BenchTensor *const t = tensor_for(r, param->name);
+        args[i] = dtype_is_float(param->type) ? KILN_FLOAT(bench_number(r->c, param->name))
+                                              : KILN_INT(bench_integer(r->c, param->name, 1)); // of a plan: any
         if (!param->is_tensor) continue;
         args[i] = t ? KILN_TENSOR(&host[i]) : KILN_NONE;
         if (!t) continue;
         host[i] = t->tensor;
         host[i].device = NULL;
         host[i].has_strides = false;
-        host[i].data = t->written ? t->expected : t->before;
+        host[i].data = t->before && !t->written ? t->before : t->expected;
     }
-    return !reference_run_some(c->reference, args, plan->n_params, e->samples) || complain_status(c);
+    return !reference_run_some(reference, args, plan->n_params, instances) || complain_status(r->c);
 }
 
-typedef struct Sampling {
-    const BenchCase *c;
-    const Expectation *expectation;
-    const BenchTensor *output;
-} Sampling;
-
-static int64_t draw(int64_t i, int64_t n) // the first, the last, and some between
+static bool refer(BenchCase *c, Arena *arena, const char *kernel, const char *without, int64_t instances)
 {
-    const uint64_t hash = (uint64_t)i * 0x9e3779b97f4a7c15u ^ (uint64_t)i << 17;
-    return i == 0 ? 0 : i == 1 ? n - 1 : (int64_t)((__uint128_t)(hash * 0xbf58476d1ce4e5b9u) * (uint64_t)n >> 64);
+    const Referring r = { c, without };
+    kiln_kernel *reference = NULL;
+    if (bench_reference(arena, c->program, kernel, c->values->build, c->values->n_build, has_tensor, &r, &reference))
+        return complain_status(c);
+    const bool ok = run_reference(&r, reference, instances);
+    kiln_kernel_free(reference);
+    return ok;
 }
 
-static void compute_some(void *context, int64_t first, int64_t last)
+static bool make_between(BenchCase *c, const char *name, const char *like)
 {
-    const Sampling *const s = context;
-    const kiln_tensor *const t = &s->output->tensor;
-    for (int64_t i = first; i < last; i++) {
-        const int64_t at = draw(i, tensor_elements(t));
-        element_set(dtype_of_type(t->type), s->output->expected, at,
-                    s->expectation->element(s->c, s->output->name, at));
-    }
+    const BenchTensor *const shape = bench_tensor(c, like);
+    BenchTensor *t = c->tensors + c->build.kernel->plan->n_params;
+    while (t < c->tensors + PLAN_MAX_PARAMS && t->name) t++;
+    if (!shape || t == c->tensors + PLAN_MAX_PARAMS) return complain(c, "no room for '%s'", name);
+    *t = (BenchTensor){ .tensor = shape->tensor, .name = name };
+    t->tensor.data = NULL;
+    t->expected = host_expected(NULL, kiln_tensor_bytes(&t->tensor));
+    return t->expected || complain(c, "out of memory for '%s'", name);
 }
 
-static bool expect(BenchCase *c, const Expectation *e)
+static bool expect(BenchCase *c, Arena *arena, const Expectation *e)
 {
-    if (c->reference) return run_reference(c, e);
-    for (const BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++)
-        if (t->name && t->written) threads_run(e->samples, compute_some, &(Sampling){ c, e, t });
+    const ByParts *const by = e->by_parts;
+    if (!by) return refer(c, arena, e->reference ? e->reference : c->row->kernel, NULL, e->samples);
+    for (int i = 0; i < COUNT(by->between) && by->between[i]; i++)
+        if (!make_between(c, by->between[i], by->like)) return false;
+    for (int i = 0; i < PARTS_MAX && by->parts[i].kernel; i++)
+        if (!refer(c, arena, by->parts[i].kernel, by->parts[i].without, by->parts[i].whole ? INT64_MAX : e->samples))
+            return false;
     return true;
 }
 
 // ---- looking at the results
 
-// What an element may be off by, in units of its own size and of a typical one's, of all or of its row: three
-// roundings of its type. Others, integers, are exact.
-static const double units[DTYPE_COUNT] = {
-    [DTYPE_BF16] = 0x1p-7, [DTYPE_F16] = 0x1p-9, [DTYPE_E4M3] = 0x1p-3, [DTYPE_F32] = 1e-4
-};
-
-// Whether the reference has written element i.
-static bool is_expected(const BenchTensor *t, size_t i, size_t size)
-{
-    return memcmp(t->expected + i * size, t->read ? t->before + i * size : poison, size) != 0;
-}
-
-// The next elements that the reference has written, in one row: first .. last - 1, from last on. False: no more.
-static bool next_expected(const BenchTensor *t, int64_t *first, int64_t *last)
-{
-    const size_t size = (size_t)dtype_bits(dtype_of_type(t->tensor.type)) / 8, step = sizeof poison / size;
-    const size_t n = (size_t)tensor_elements(&t->tensor), row = (size_t)t->tensor.shape[t->tensor.rank - 1];
-    size_t i = (size_t)*last;
-    while (i < n && !is_expected(t, i, size)) {
-        const char *const before = t->read ? t->before + i * size : poison;
-        i += i + step <= n && memcmp(t->expected + i * size, before, sizeof poison) == 0 ? step : 1;
-    }
-    *first = (int64_t)i;
-    while (i < n && is_expected(t, i, size) && (i == (size_t)*first || i % row != 0)) i++;
-    *last = (int64_t)i;
-    return *first < *last;
-}
-
-static double root_mean_square(const BenchTensor *t, int64_t first, int64_t last)
-{
-    double squares = 0;
-    for (int64_t i = first; i < last; i++) {
-        const double e = element_get(dtype_of_type(t->tensor.type), t->expected, i);
-        squares += isfinite(e) ? e * e : 0;
-    }
-    return sqrt(squares / (double)(last - first));
-}
-
-static double typical_size(const BenchTensor *t)
-{
-    double squares = 0, n = 0;
-    for (int64_t first, last = 0; next_expected(t, &first, &last);) {
-        squares += pow(root_mean_square(t, first, last), 2) * (double)(last - first);
-        n += (double)(last - first);
-    }
-    return n > 0 ? sqrt(squares / n) : NAN;
-}
-
-static bool compare_run(BenchCase *c, const BenchTensor *t, const char *got, int64_t first, int64_t last, double size)
-{
-    const DType type = dtype_of_type(t->tensor.type);
-    const double typical = fmax(size, root_mean_square(t, first, last));
-    for (int64_t i = first; i < last; i++) {
-        const double is = element_get(type, got, i), expected = element_get(type, t->expected, i);
-        if (is == expected || fabs(is - expected) <= units[type] * (fabs(expected) + typical)) continue;
-        c->wrong = true;
-        return complain(c, "WRONG: element %" PRId64 " of '%s' is %g, not %g", i, t->name, is, expected);
-    }
-    return true;
-}
-
-static bool compare_with(BenchCase *c, const BenchTensor *t, const char *got)
-{
-    const double size = typical_size(t);
-    if (isnan(size) && tensor_elements(&t->tensor) > 0)
-        return complain(c, "the reference says nothing of '%s'", t->name);
-    for (int64_t first, last = 0; next_expected(t, &first, &last);)
-        if (!compare_run(c, t, got, first, last, size)) return false;
-    return true;
-}
-
 static bool compare_output(BenchCase *c, const BenchTensor *t)
 {
-    const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    if (c->machine->is_cpu) return compare_with(c, t, t->tensor.data);
-    char *const got = host_memory(bytes);
-    if (!got) return complain(c, "out of memory for '%s'", t->name);
-    const bool ok =
-        kiln_download(c->machine->device, got, t->tensor.data, bytes) ? complain_status(c) : compare_with(c, t, got);
-    free(got);
-    return ok;
+    const Results results = { t->name, &t->tensor, t->read ? t->before : NULL, t->expected, 1 };
+    const Verdict verdict = results_compare(&results, c->machine->device, c->problem, sizeof c->problem);
+    c->wrong = verdict == RESULTS_WRONG;
+    return verdict == RESULTS_FIT;
 }
 
-static bool run_and_check(BenchCase *c, const Expectation *e)
+static bool run_and_check(BenchCase *c, Arena *arena, const Expectation *e)
 {
     if (!bench_case_launch(c)) return false;
     if (kiln_stream_wait(c->machine->device, NULL)) return complain_status(c);
-    if (!expect(c, e)) return false;
+    if (!expect(c, arena, e)) return false;
     for (const BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++)
         if (t->name && t->written && !compare_output(c, t)) return false;
     return true;
@@ -423,20 +334,12 @@ static bool build(BenchCase *c, Arena *arena, const char *kernels)
     return case_build(&c->build, &options) || complain(c, "%s", c->build.message ? c->build.message : "out of memory");
 }
 
-static bool build_reference(BenchCase *c, const Expectation *e)
-{
-    const char *const name = e->reference ? e->reference : c->row->kernel;
-    return e->element || !reference_build(c->program, name, c->values->build, c->values->n_build, &c->reference) ||
-           complain_status(c);
-}
-
 bool bench_case_open(BenchCase *c, Arena *arena, const Row *row, const char *kernels, Machine *machine)
 {
     const Expectation *const e = find_expectation(row->kernel);
     *c = (BenchCase){ .row = row, .machine = machine };
     if (!e) return complain(c, "no expectation is written for '%s'", row->kernel);
-    memset(poison, 0xFF, sizeof poison);
-    const bool ok = build(c, arena, kernels) && build_reference(c, e) && make_tensors(c) && run_and_check(c, e);
+    const bool ok = build(c, arena, kernels) && make_tensors(c) && run_and_check(c, arena, e);
     free_host(c);
     return ok;
 }
@@ -447,7 +350,6 @@ void bench_case_close(BenchCase *c)
         if (c->tensors[i].name) kiln_free(c->machine->device, c->tensors[i].tensor.data);
     if (c->machine) kiln_free(c->machine->device, c->workspace);
     case_build_free(&c->build);
-    kiln_kernel_free(c->reference);
     kiln_program_free(c->program);
     *c = (BenchCase){ .row = NULL };
 }

@@ -3,12 +3,13 @@
 // --sweep`, and the rows of operators at fixed shapes.
 //
 //     sweep.c            the command: draws, times in turns, prints ratios and how they are distributed
-//     sweep_case.c       shapes, tensors, and elements of results compared with float64
+//     sweep_case.c       shapes, tensors, the case; results compared
+//     sweep_reference.c  what results should be, by references of the library's kernels
 //     sweep_rows.c       operators at fixed shapes: rows of `kiln bench` itself (operator_rows in bench.h)
 //     sweep_gemm.c ...   the families
 //
 // A family is one struct in one file: a name, the ranges that shapes are drawn from, what a call costs, how it is
-// prepared and made, and a formula for an element of its result. To add one: write the file, and put its struct into
+// prepared and made, and which kernels' references say what should come out. To add one: write the file, and put its struct into
 // the list in sweep.c; a peer is a function of bench/peers.py under the same name. Shapes are text, "M=64, N=4096,
 // T=bf16": what the peer is told, what a row is called, and what --shape takes.
 #ifndef KILN_SWEEP_H
@@ -50,9 +51,12 @@ enum { SWEEP_TENSORS = 32, SWEEP_RANK = 5 };
 typedef struct SweepTensor {
     kiln_tensor tensor; // what the operator gets
     const char *name;
-    char *host;   // an input as it was made; NULL for outputs
-    bool own;     // host memory that is not the tensor's
-    bool checked; // an output whose elements are compared
+    char *host;     // an input as it was made; NULL for outputs
+    bool own;       // host memory that is not the tensor's
+    char *expected; // an output as references have written it; NULL: none has
+    bool checked;   // an output whose elements are compared
+    bool in_place;  // an input, too
+    bool referred;  // a reference writes it
 } SweepTensor;
 
 typedef struct SweepFamily SweepFamily;
@@ -82,11 +86,10 @@ struct SweepFamily {
     double (*bytes)(const Shape *shape);      // that it moves at least, which also says whether the tensors fit
     void (*prepare)(SweepCase *c);            // makes tensors and arguments
     kiln_status (*call)(SweepCase *c);        // queues the operator
-    // Element `index` of an output that is checked, in float64.
-    double (*expected)(const SweepCase *c, const SweepTensor *output, int64_t index);
-    int samples;                            // compared elements of each output; 0: 32
-    double slack;                           // times the tolerance of the type; 0: 1
-    double (*slack_of)(const Shape *shape); // the same, by shape; NULL: `slack`
+    void (*refer)(SweepCase *c);              // what should be in the outputs that are checked: calls sweep_refer
+    int samples;                              // instances of each reference; 0: 32
+    double slack;                             // times the tolerance of the type; 0: 1
+    double (*slack_of)(const Shape *shape);   // the same, by shape; NULL: `slack`
 };
 
 // All give tensors that live as long as the case; after a failure they give one of no elements. `shape`: as many
@@ -100,9 +103,10 @@ SweepTensor *sweep_uniform(SweepCase *c, const char *name, kiln_type type, doubl
 // Takes host memory of malloc's, which holds the elements; NULL: out of memory.
 SweepTensor *sweep_made(SweepCase *c, const char *name, kiln_type type, void *host, int rank, const int64_t *shape);
 SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool checked, int rank, const int64_t *shape);
-void *sweep_own(SweepCase *c, size_t bytes);       // zeroed, freed with the case
-void *sweep_workspace(SweepCase *c, size_t bytes); // on the device
-void sweep_try(SweepCase *c, kiln_status status);  // keeps the first failure with its message
+SweepTensor *sweep_in_place(SweepCase *c, SweepTensor *input); // that is written, too: it is compared with what it was
+void *sweep_own(SweepCase *c, size_t bytes);                   // zeroed, freed with the case
+void *sweep_workspace(SweepCase *c, size_t bytes);             // on the device
+void sweep_try(SweepCase *c, kiln_status status);              // keeps the first failure with its message
 const SweepTensor *sweep_find(const SweepCase *c, const char *name);
 int32_t *sweep_integers(SweepCase *c, int64_t n); // host memory for sweep_made
 uint64_t sweep_random(uint64_t *state);
@@ -113,27 +117,20 @@ uint64_t sweep_random(uint64_t *state);
         if (!(c)->status) (args)->workspace = sweep_workspace(c, (args)->workspace_bytes);                             \
     } while (0)
 
-double sweep_at(const SweepTensor *input, int64_t index); // element of an input
-double sweep_dot(const SweepTensor *a, int64_t a_at, int64_t a_step, const SweepTensor *b, int64_t b_at, int64_t b_step,
-                 int64_t n);
-
-// One column of a row of softmax attention in float64. `place` says where key j and its value begin; a negative key is
-// masked.
-typedef struct KeyPlace {
-    int64_t key, value;
-} KeyPlace;
-typedef struct SoftmaxRow {
-    const SweepCase *c;
-    const SweepTensor *q, *k, *v;
-    int64_t q_at, d;       // where the query begins, and its size
-    int64_t keys, column;  // keys 0 .. keys - 1; the column of the values
-    double scale, softcap; // softcap 0: none
-    KeyPlace (*place)(const SweepCase *c, int64_t row, int64_t j);
-    int64_t row;
-} SoftmaxRow;
-double sweep_softmax(const SoftmaxRow *row); // no key: 0
-// Element `column` of the row's gradient of q. The gradient of the output begins at `dout_at` and has `dv` elements. No softcap.
-double sweep_query_gradient(const SoftmaxRow *row, const SweepTensor *dout, int64_t dout_at, int64_t dv);
+// Runs some instances of the reference of a kernel or operator of the library (sweep_reference.c). `format` makes a list
+// "T=bf16, A=a, scale=0.5": values of build parameters and scalars; for tensors the name of one of the case, with extents
+// behind it where they differ, as in "W=weights[4][64]".
+void sweep_refer(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void sweep_refer_all(SweepCase *c, const char *file, const char *kernel, const char *format, ...)
+    __attribute__((format(printf, 4, 5))); // all of its instances
+// What one reference writes and another one reads: in host memory alone.
+void sweep_between(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape);
+// What references have written of a tensor, and 0xFF; what a family writes there is expected, too.
+char *sweep_expected(SweepCase *c, const char *name);
+enum { SWEEP_ARGUMENTS = 1024 };
+int sweep_samples(const SweepCase *c);
+const char *sweep_type(const SweepCase *c, const char *name); // of a tensor
 
 // Makes the case, runs it once, and compares. False: see problem. Close it in any case.
 bool sweep_open(SweepCase *c, const SweepFamily *family, const Shape *shape, Machine *machine, kiln_ops *ops);

@@ -91,47 +91,14 @@ static void prepare_forward(SweepCase *c)
 }
 static kiln_status call_forward(SweepCase *c) { return kiln_attention_forward(c->ops, NULL, c->own); }
 
-// A row of queries over so many keys, which are where `place` says.
-static SoftmaxRow row_of(const SweepCase *c, int64_t row, int64_t column, int64_t keys,
-                         KeyPlace place(const SweepCase *, int64_t, int64_t))
-{
-    const int64_t d = shape_get(&c->shape, "D");
-    return (SoftmaxRow){ .c = c,
-                         .q = sweep_find(c, "q"),
-                         .k = sweep_find(c, "k"),
-                         .v = sweep_find(c, "v"),
-                         .q_at = row * d,
-                         .d = d,
-                         .keys = keys,
-                         .column = column,
-                         .scale = 1 / sqrt((double)d),
-                         .place = place,
-                         .row = row };
-}
+static const char *truth(bool is) { return is ? "true" : "false"; }
 
-// Element i of the output.
-static double expected_element(const SweepCase *c, int64_t i, int64_t keys,
-                               KeyPlace place(const SweepCase *, int64_t, int64_t))
-{
-    const int64_t dv = shape_get(&c->shape, "DV");
-    const SoftmaxRow row = row_of(c, i / dv, i % dv, keys, place);
-    return sweep_softmax(&row);
-}
-
-// row: (batch * S + query) * H + head
-static KeyPlace forward_place(const SweepCase *c, int64_t row, int64_t j)
+static void refer_forward(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    const int64_t h = row % x.H, i = row / x.H % x.S, b = row / x.H / x.S;
-    if (x.causal && j > i + x.SKV - x.S) return (KeyPlace){ -1, -1 };
-    const int64_t at = (b * x.SKV + j) * x.HKV + h / (x.H / x.HKV);
-    return (KeyPlace){ at * x.D, at * x.DV };
-}
-
-static double expected_forward(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    (void)output;
-    return expected_element(c, i, sizes_of(&c->shape).SKV, forward_place);
+    sweep_refer(c, "attention/forward.tile", "attention_forward",
+                "T=%s, D=%d, DV=%d, CAUSAL=%s, Q=q, K=k, V=v, O=out, scale=%.17g", sweep_type(c, "q"), (int)x.D,
+                (int)x.DV, truth(x.causal), 1 / sqrt((double)x.D));
 }
 
 const SweepFamily sweep_attention = {
@@ -144,13 +111,10 @@ const SweepFamily sweep_attention = {
     .bytes = forward_bytes,
     .prepare = prepare_forward,
     .call = call_forward,
-    .expected = expected_forward,
+    .refer = refer_forward,
 };
 
-// ---- backward: of O and LSE as the forward call gives them. What is compared are the gradients of q, and of v where
-// float64 is done with its sums, over all pairs of a key head, in time.
-
-enum { PAIRS_MAX = 1 << 21 };
+// ---- backward: of O and LSE as the forward call gives them
 
 typedef struct BackwardArgs {
     kiln_attention_args forward;
@@ -171,9 +135,10 @@ static void prepare_backward(SweepCase *c)
                                             .causal = x.causal };
     back->dout = &sweep_normal(c, "dout", x.type, 1, EXTENTS(x.B, x.S, x.H, x.DV))->tensor;
     back->dq = &sweep_output(c, "dq", x.type, true, EXTENTS(x.B, x.S, x.H, x.D))->tensor;
-    back->dk = &sweep_output(c, "dk", x.type, false, EXTENTS(x.B, x.SKV, x.HKV, x.D))->tensor;
-    const bool quick = x.S * x.SKV * (x.H / x.HKV) <= PAIRS_MAX;
-    back->dv = &sweep_output(c, "dv", x.type, quick, EXTENTS(x.B, x.SKV, x.HKV, x.DV))->tensor;
+    back->dk = &sweep_output(c, "dk", x.type, true, EXTENTS(x.B, x.SKV, x.HKV, x.D))->tensor;
+    back->dv = &sweep_output(c, "dv", x.type, true, EXTENTS(x.B, x.SKV, x.HKV, x.DV))->tensor;
+    sweep_between(c, "base", KILN_F32, EXTENTS(x.B, x.H, x.S));
+    sweep_between(c, "delta", KILN_F32, EXTENTS(x.B, x.H, x.S));
     SWEEP_WORKSPACE(c, kiln_attention_backward, back);
     if (!c->status) sweep_try(c, kiln_attention_forward(c->ops, NULL, &args->forward));
 }
@@ -183,38 +148,22 @@ static kiln_status call_backward(SweepCase *c)
     return kiln_attention_backward(c->ops, NULL, &((BackwardArgs *)c->own)->backward);
 }
 
-// The weight that query i of head h gives key j.
-static double weight_of(const SweepCase *c, const Sizes *x, int64_t b, int64_t i, int64_t h, int64_t j)
-{
-    const SweepTensor *const q = sweep_find(c, "q"), *const k = sweep_find(c, "k");
-    const double scale = 1 / sqrt((double)x->D);
-    const int64_t q_at = ((b * x->S + i) * x->H + h) * x->D, row = (b * x->S + i) * x->H + h;
-    double sum = 0;
-    for (int64_t n = 0; n < x->SKV; n++) {
-        const KeyPlace p = forward_place(c, row, n);
-        if (p.key >= 0) sum += exp(scale * sweep_dot(q, q_at, 1, k, p.key, 1, x->D));
-    }
-    const KeyPlace p = forward_place(c, row, j);
-    return p.key < 0 ? 0 : exp(scale * sweep_dot(q, q_at, 1, k, p.key, 1, x->D)) / sum;
-}
-
-static double expected_backward(const SweepCase *c, const SweepTensor *output, int64_t at)
+// Sums over a row of O and dO first, all of them; then rows of dQ, and of dK and dV.
+static void refer_backward(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    if (strcmp(output->name, "dq") == 0) {
-        const SoftmaxRow row = row_of(c, at / x.D, at % x.D, x.SKV, forward_place);
-        return sweep_query_gradient(&row, sweep_find(c, "dout"), at / x.D * x.DV, x.DV);
-    }
-    const int64_t column = at % x.DV, g = at / x.DV % x.HKV, j = at / x.DV / x.HKV % x.SKV,
-                  b = at / x.DV / x.HKV / x.SKV;
-    const SweepTensor *const dout = sweep_find(c, "dout");
-    double sum = 0;
-    for (int64_t n = 0; n < x.H / x.HKV * x.S; n++) {
-        const int64_t h = g * (x.H / x.HKV) + n / x.S, i = n % x.S;
-        if (!x.causal || j <= i + x.SKV - x.S)
-            sum += weight_of(c, &x, b, i, h, j) * sweep_at(dout, ((b * x.S + i) * x.H + h) * x.DV + column);
-    }
-    return sum;
+    const double scale = 1 / sqrt((double)x.D);
+    const char *const type = sweep_type(c, "q"), *const causal = truth(x.causal);
+    sweep_refer_all(c, "attention/backward.tile", "attention_backward_rows",
+                    "T=%s, D=%d, DV=%d, O=out, dO=dout, LSE=lse, Base=base, Delta=delta, scale=%.17g", type, (int)x.D,
+                    (int)x.DV, scale);
+    sweep_refer(c, "attention/backward.tile", "attention_backward_dq",
+                "T=%s, D=%d, DV=%d, CAUSAL=%s, Q=q, K=k, V=v, dO=dout, Base=base, Delta=delta, dQ=dq, scale=%.17g",
+                type, (int)x.D, (int)x.DV, causal, scale);
+    sweep_refer(
+        c, "attention/backward.tile", "attention_backward_main",
+        "T=%s, D=%d, DV=%d, CAUSAL=%s, Q=q, K=k, V=v, dO=dout, Base=base, Delta=delta, dK=dk, dV=dv, scale=%.17g", type,
+        (int)x.D, (int)x.DV, causal, scale);
 }
 
 // Over a key alone all gradients of q are 0, and say nothing of how large an error may be.
@@ -238,7 +187,7 @@ const SweepFamily sweep_backward = {
     .bytes = backward_bytes,
     .prepare = prepare_backward,
     .call = call_backward,
-    .expected = expected_backward,
+    .refer = refer_backward,
     .samples = 16,
     .slack = 2,
 };
@@ -270,17 +219,12 @@ static void prepare_decode(SweepCase *c)
 
 static kiln_status call_decode(SweepCase *c) { return kiln_attention_decode(c->ops, NULL, c->own); }
 
-static KeyPlace decode_place(const SweepCase *c, int64_t row, int64_t j)
+static void refer_decode(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    const int64_t at = (row / x.H * x.S + j) * x.HKV + row % x.H / (x.H / x.HKV);
-    return (KeyPlace){ at * x.D, at * x.DV };
-}
-
-static double expected_decode(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    (void)output;
-    return expected_element(c, i, sizes_of(&c->shape).S, decode_place);
+    sweep_refer(c, "attention/decode.tile", "flash_decode",
+                "T=%s, D=%d, DV=%d, G=%d, Q=q, K=k, V=v, O=out, splits=1, scale=%.17g", sweep_type(c, "q"), (int)x.D,
+                (int)x.DV, (int)(x.H / x.HKV), 1 / sqrt((double)x.D));
 }
 
 const SweepFamily sweep_decode = {
@@ -294,5 +238,5 @@ const SweepFamily sweep_decode = {
     .bytes = decode_bytes,
     .prepare = prepare_decode,
     .call = call_decode,
-    .expected = expected_decode,
+    .refer = refer_decode,
 };

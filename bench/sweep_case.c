@@ -2,9 +2,8 @@
 // sweep_case.c - shapes drawn from ranges, the tensors of an operator, and elements of its results compared with
 // float64.
 //
-// Inputs repeat a table whose length is a prime (bench.h says why), each from another place of it. What is written
-// holds 0xFF before. A kernel's reference would need all inputs in host memory, where these have no copy: what an element
-// should be is a formula of its family. tests/ops holds the same operators against the references.
+// Inputs repeat a table whose length is a prime (bench.h says why), and have a copy in host memory until the results are
+// compared. What is written holds 0xFF before.
 #include "sweep.h"
 
 #include <inttypes.h>
@@ -227,13 +226,33 @@ SweepTensor *sweep_output(SweepCase *c, const char *name, kiln_type type, bool c
     SweepTensor *const t = new_tensor(c, name, type, rank, shape);
     if (c->status) return t;
     const size_t bytes = kiln_tensor_bytes(&t->tensor);
-    char *const poison = malloc(bytes + 1);
     t->checked = checked;
-    if (!poison) return complain(c, "out of memory for", name), t;
-    memset(poison, 0xFF, bytes);
-    sweep_try(c, kiln_upload(c->machine->device, t->tensor.data, poison, bytes));
-    free(poison);
+    t->expected = host_expected(NULL, bytes);
+    if (!t->expected) return complain(c, "out of memory for", name), t;
+    sweep_try(c, kiln_upload(c->machine->device, t->tensor.data, t->expected, bytes));
     return t;
+}
+
+SweepTensor *sweep_in_place(SweepCase *c, SweepTensor *t)
+{
+    if (c->status) return t;
+    t->checked = t->in_place = true;
+    if (t->own) return t;
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    t->host = host_expected(t->host, bytes); // what was the device's
+    t->own = true;
+    if (!t->host) complain(c, "out of memory for", t->name);
+    return t;
+}
+
+void sweep_between(SweepCase *c, const char *name, kiln_type type, int rank, const int64_t *shape)
+{
+    if (c->n == SWEEP_TENSORS) complain(c, "no room for", name);
+    if (c->status) return;
+    SweepTensor *const t = &c->tensors[c->n++];
+    *t = (SweepTensor){ .name = name, .tensor = kiln_tensor_of(NULL, NULL, type, rank, shape) };
+    t->expected = host_expected(NULL, kiln_tensor_bytes(&t->tensor));
+    if (!t->expected) complain(c, "out of memory for", name);
 }
 
 void *sweep_own(SweepCase *c, size_t bytes)
@@ -259,6 +278,11 @@ int32_t *sweep_integers(SweepCase *c, int64_t n)
     return host;
 }
 
+const char *sweep_type(const SweepCase *c, const char *name)
+{
+    return kiln_type_name(sweep_find(c, name)->tensor.type);
+}
+
 const SweepTensor *sweep_find(const SweepCase *c, const char *name)
 {
     for (int i = 0; i < c->n; i++)
@@ -266,117 +290,39 @@ const SweepTensor *sweep_find(const SweepCase *c, const char *name)
     return NULL;
 }
 
-// ---- formulas
-
-double sweep_at(const SweepTensor *t, int64_t i) { return element_get(dtype_of_type(t->tensor.type), t->host, i); }
-
-double sweep_dot(const SweepTensor *a, int64_t a_at, int64_t a_step, const SweepTensor *b, int64_t b_at, int64_t b_step,
-                 int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += sweep_at(a, a_at + i * a_step) * sweep_at(b, b_at + i * b_step);
-    return sum;
-}
-
-double sweep_softmax(const SoftmaxRow *r)
-{
-    double most = -INFINITY, sum = 0, out = 0;
-    for (int64_t j = 0; j < r->keys; j++) {
-        const KeyPlace p = r->place(r->c, r->row, j);
-        if (p.key < 0) continue;
-        double s = r->scale * sweep_dot(r->q, r->q_at, 1, r->k, p.key, 1, r->d);
-        if (r->softcap > 0) s = r->softcap * tanh(s / r->softcap);
-        const double top = fmax(most, s), keep = exp(most - top), weight = exp(s - top);
-        sum = sum * keep + weight;
-        out = out * keep + weight * sweep_at(r->v, p.value + r->column);
-        most = top;
-    }
-    return sum > 0 ? out / sum : 0;
-}
-
-// Scores are small enough for plain exponentials.
-double sweep_query_gradient(const SoftmaxRow *r, const SweepTensor *dout, int64_t dout_at, int64_t dv)
-{
-    double sum = 0, pulls = 0, keys = 0, both = 0; // of weights, of weights times: the pull of a key, its element, both
-    for (int64_t j = 0; j < r->keys; j++) {
-        const KeyPlace p = r->place(r->c, r->row, j);
-        if (p.key < 0) continue;
-        const double weight = exp(r->scale * sweep_dot(r->q, r->q_at, 1, r->k, p.key, 1, r->d)),
-                     key = sweep_at(r->k, p.key + r->column);
-        const double pull = sweep_dot(dout, dout_at, 1, r->v, p.value, 1, dv);
-        sum += weight;
-        pulls += weight * pull;
-        keys += weight * key;
-        both += weight * pull * key;
-    }
-    return sum > 0 ? r->scale * (both - pulls * keys / sum) / sum : 0;
-}
-
 // ---- comparing
 
-// Of an element's own size and a typical one's: three roundings of its type; others are exact.
-static const double units[DTYPE_COUNT] = { [DTYPE_BF16] = 0x1p-7, [DTYPE_F16] = 0x1p-9, [DTYPE_E4M3] = 0x1p-3,
-                                           [DTYPE_E5M2] = 0x1p-2, [DTYPE_F32] = 1e-4,   [DTYPE_F64] = 1e-12 };
+int sweep_samples(const SweepCase *c) { return c->family->samples ? c->family->samples : 32; }
 
-enum { SAMPLES_MAX = 256 };
-typedef struct Samples {
-    const SweepCase *c;
-    const SweepTensor *output;
-    int64_t at[SAMPLES_MAX];
-    double is[SAMPLES_MAX], expected[SAMPLES_MAX];
-} Samples;
-
-static void compute_some(void *context, int64_t first, int64_t last)
+static double slack_of(const SweepCase *c)
 {
-    Samples *const s = context;
-    for (int64_t i = first; i < last; i++) s->expected[i] = s->c->family->expected(s->c, s->output, s->at[i]);
-}
-
-static bool read_some(SweepCase *c, Samples *s, int n)
-{
-    const kiln_tensor *const t = &s->output->tensor;
-    const DType type = dtype_of_type(t->type);
-    const size_t size = (size_t)dtype_bits(type) / 8;
-    uint64_t random = 1;
-    char element[16];
-    for (int i = 0; i < n; i++) {
-        const int64_t all = tensor_elements(t);
-        s->at[i] = i == 0 ? 0 : i == 1 ? all - 1 : (int64_t)(sweep_random(&random) % (uint64_t)all);
-        sweep_try(c, kiln_download(c->machine->device, element, (const char *)t->data + (size_t)s->at[i] * size, size));
-        if (c->status) return false;
-        s->is[i] = element_get(type, element, 0);
-    }
-    return true;
+    const SweepFamily *const f = c->family;
+    return f->slack_of ? f->slack_of(&c->shape) : f->slack > 0 ? f->slack : 1;
 }
 
 static bool compare_output(SweepCase *c, const SweepTensor *t)
 {
-    static Samples s;
-    const int n = c->family->samples ? c->family->samples : 32;
-    const double slack = c->family->slack_of    ? c->family->slack_of(&c->shape)
-                         : c->family->slack > 0 ? c->family->slack
-                                                : 1;
-    const double unit = units[dtype_of_type(t->tensor.type)] * slack;
-    double squares = 0;
-    s.c = c;
-    s.output = t;
-    if (tensor_elements(&t->tensor) == 0) return true;
-    if (!read_some(c, &s, n)) return false;
-    threads_run(n, compute_some, &s);
-    for (int i = 0; i < n; i++) squares += s.expected[i] * s.expected[i];
-    for (int i = 0; i < n; i++) {
-        if (s.is[i] == s.expected[i] ||
-            fabs(s.is[i] - s.expected[i]) <= unit * (fabs(s.expected[i]) + sqrt(squares / n)))
-            continue;
-        c->wrong = true;
-        snprintf(c->problem, sizeof c->problem, "WRONG: element %" PRId64 " of '%s' is %g, not %g", s.at[i], t->name,
-                 s.is[i], s.expected[i]);
-        return false;
-    }
-    return true;
+    const Results results = { t->name, &t->tensor, t->in_place ? t->host : NULL, t->expected, slack_of(c) };
+    if (!t->referred) return complain(c, "no reference says what should be in", t->name), false;
+    const Verdict verdict = results_compare(&results, c->machine->device, c->problem, sizeof c->problem);
+    c->wrong = verdict == RESULTS_WRONG;
+    if (verdict == RESULTS_UNKNOWN && !c->status) c->status = KILN_BAD_ARGUMENT;
+    return verdict == RESULTS_FIT;
 }
 
 // ---- the case
+
+// What only comparing needs.
+static void free_host(SweepCase *c)
+{
+    for (SweepTensor *t = c->tensors; t < c->tensors + c->n; t++) {
+        free(t->expected);
+        t->expected = NULL;
+        if (!t->own) continue;
+        free(t->host);
+        t->host = NULL;
+    }
+}
 
 bool sweep_launch(void *context)
 {
@@ -391,22 +337,17 @@ bool sweep_open(SweepCase *c, const SweepFamily *family, const Shape *shape, Mac
     family->prepare(c);
     if (c->status || !sweep_launch(c)) return false;
     sweep_try(c, kiln_stream_wait(machine->device, NULL));
+    if (!c->status && family->refer) family->refer(c);
     for (int i = 0; i < c->n && !c->status; i++)
         if (c->tensors[i].checked && !compare_output(c, &c->tensors[i])) return false;
-    for (int i = 0; i < c->n; i++) // what only comparing needs
-        if (c->tensors[i].own) {
-            free(c->tensors[i].host);
-            c->tensors[i].host = NULL;
-        }
+    free_host(c);
     return !c->status;
 }
 
 void sweep_close(SweepCase *c)
 {
-    for (int i = 0; i < c->n; i++) {
-        kiln_free(c->machine->device, c->tensors[i].tensor.data);
-        if (c->tensors[i].own) free(c->tensors[i].host);
-    }
+    free_host(c);
+    for (int i = 0; i < c->n; i++) kiln_free(c->machine->device, c->tensors[i].tensor.data);
     for (int i = 0; i < c->n_memory; i++) kiln_free(c->machine->device, c->memory[i]);
     free(c->own);
     *c = (SweepCase){ 0 };

@@ -5,8 +5,6 @@
 #include "kiln/ops/recurrent.h"
 #include "sweep.h"
 
-#include <math.h>
-
 // ---- images, channels last; the filter has KS x KS places, and pads so that a stride of 1 keeps the size
 
 static const char *const ranges[] = {
@@ -66,20 +64,11 @@ static void prepare(SweepCase *c)
 
 static kiln_status call(SweepCase *c) { return kiln_conv2d(c->ops, NULL, c->own); }
 
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    const int64_t f = at % x.F, column = at / x.F % x.out, line = at / x.F / x.out % x.out,
-                  b = at / x.F / x.out / x.out;
-    double sum = 0;
-    (void)output;
-    for (int64_t i = 0; i < x.KS * x.KS; i++) {
-        const int64_t y = line * x.stride - x.pad + i / x.KS, z = column * x.stride - x.pad + i % x.KS;
-        if (y < 0 || y >= x.HW || z < 0 || z >= x.HW) continue;
-        sum += sweep_dot(sweep_find(c, "x"), ((b * x.HW + y) * x.HW + z) * x.C, 1, sweep_find(c, "filter"),
-                         i * x.C * x.F + f, x.F, x.C);
-    }
-    return sum;
+    sweep_refer(c, "conv/conv2d.tile", "conv2d", "T=%s, X=x, Wt=filter, Y=out, stride=%d, dilation=1, pad=%d",
+                sweep_type(c, "x"), (int)x.stride, (int)x.pad);
 }
 
 const SweepFamily sweep_conv = {
@@ -91,7 +80,7 @@ const SweepFamily sweep_conv = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
 };
 
 // ---- short causal convolutions, with silu
@@ -126,16 +115,10 @@ static void prepare_short(SweepCase *c)
 
 static kiln_status call_short(SweepCase *c) { return kiln_causal_conv(c->ops, NULL, c->own); }
 
-static double expected_short(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer_short(SweepCase *c)
 {
-    const int64_t S = output->tensor.shape[1], D = output->tensor.shape[2], W = shape_get(&c->shape, "W"),
-                  t = at / D % S;
-    double sum = 0;
-    for (int64_t w = 0; w < W; w++)
-        if (t - (W - 1) + w >= 0)
-            sum +=
-                sweep_at(sweep_find(c, "filter"), at % D * W + w) * sweep_at(sweep_find(c, "x"), at - (W - 1 - w) * D);
-    return sum / (1 + exp(-sum));
+    sweep_refer(c, "linear/causal_conv.tile", "causal_conv", "T=%s, W=%d, X=x, Filter=filter, Y=out",
+                sweep_type(c, "x"), (int)shape_get(&c->shape, "W"));
 }
 
 const SweepFamily sweep_short_conv = {
@@ -147,5 +130,5 @@ const SweepFamily sweep_short_conv = {
     .bytes = short_bytes,
     .prepare = prepare_short,
     .call = call_short,
-    .expected = expected_short,
+    .refer = refer_short,
 };

@@ -48,10 +48,10 @@ static void prepare(SweepCase *c)
 
 static kiln_status call(SweepCase *c) { return kiln_gemm(c->ops, NULL, c->own); }
 
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer(SweepCase *c)
 {
-    const int64_t n = output->tensor.shape[1], k = shape_get(&c->shape, "K");
-    return sweep_dot(sweep_find(c, "a"), i / n * k, 1, sweep_find(c, "b"), i % n * k, 1, k);
+    sweep_refer(c, "gemm/any.tile", "gemm", "T=%s, TC=%s, TB=true, A=a, B=b, C=c, scale=1, p=1, parts=1",
+                sweep_type(c, "a"), sweep_type(c, "c"));
 }
 
 const SweepFamily sweep_gemm = {
@@ -63,7 +63,7 @@ const SweepFamily sweep_gemm = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
 };
 
 // ---- other types, scales, epilogues. OP says which:
@@ -121,16 +121,6 @@ static void make_sparse(SweepCase *c, kiln_gemm_args *args, int64_t n, int64_t k
     args->b_places = &sweep_made(c, "places", KILN_U8, places, EXTENTS(1, n, k / 8))->tensor;
 }
 
-static double sparse_dot(const SweepCase *c, int64_t row, int64_t column, int64_t k)
-{
-    const SweepTensor *const a = sweep_find(c, "a"), *const b = sweep_find(c, "b");
-    const unsigned char *const places = (const unsigned char *)sweep_find(c, "places")->host + column * k / 8;
-    double sum = 0;
-    for (int64_t i = 0; i < k / 2; i++) // element i % 2 of group i / 2
-        sum += sweep_at(b, column * k / 2 + i) * sweep_at(a, row * k + i / 2 * 4 + (places[i / 4] >> i % 4 * 2 & 3));
-    return sum;
-}
-
 static void prepare_types(SweepCase *c)
 {
     kiln_gemm_args *const args = sweep_own(c, sizeof *args);
@@ -160,18 +150,19 @@ static void prepare_types(SweepCase *c)
     SWEEP_WORKSPACE(c, kiln_gemm, args);
 }
 
-static double expected_types(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer_types(SweepCase *c)
 {
-    const int64_t m = output->tensor.shape[1], n = output->tensor.shape[2], k = shape_get(&c->shape, "K");
-    const int64_t row = at / n, column = at / n / m * n + at % n; // of all in the batch
-    const SweepTensor *const a = sweep_find(c, "a"), *const bias = sweep_find(c, "bias"),
-                             *const up = sweep_find(c, "up");
-    double x = sweep_find(c, "places") ? sparse_dot(c, row, column, k)
-                                       : sweep_dot(a, row * k, 1, sweep_find(c, "b"), column * k, 1, k);
-    if (is_scaled(&c->shape))
-        x *= sweep_at(sweep_find(c, "a_scales"), row) * sweep_at(sweep_find(c, "b_scales"), column);
-    if (bias) x += sweep_at(bias, column), x = 0.5 * x * (1 + erf(x / sqrt(2)));
-    return up ? x / (1 + exp(-x)) * sweep_dot(a, row * k, 1, up, column * k, 1, k) : x;
+    const char *const a = sweep_type(c, "a"), *const result = sweep_type(c, "c"),
+                      *const scales = is_scaled(&c->shape) ? ", SA=a_scales, SB=b_scales" : "";
+    if (shape_is(&c->shape, "OP", "sparse24")) {
+        sweep_refer(c, "gemm/sparse_any.tile", "gemm_sparse", "T=%s, TC=%s, W=b, PLACES=places, X=a, C=c, scale=1", a,
+                    result);
+        return;
+    }
+    sweep_refer(c, "gemm/any.tile", "gemm",
+                "T=%s, U=%s, TC=%s, TB=true, ACT=%d, A=a, B=b, C=c, scale=1, p=1, parts=1%s%s%s", a, sweep_type(c, "b"),
+                result, (int)((const kiln_gemm_args *)c->own)->activation, scales,
+                sweep_find(c, "bias") ? ", BIAS=bias" : "", sweep_find(c, "up") ? ", UP=up" : "");
 }
 
 // Factors of tf32 have ten bits of mantissa.
@@ -188,6 +179,6 @@ const SweepFamily sweep_gemm_types = {
     .bytes = type_bytes,
     .prepare = prepare_types,
     .call = call,
-    .expected = expected_types,
+    .refer = refer_types,
     .slack_of = type_slack,
 };

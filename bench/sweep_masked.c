@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SIZE_MAX_D = 256 };
-
 static const char *const ranges[] = {
     "H/HKV/D: 32/8/128 32/8/128 64/8/128 8/1/128 16/2/128 40/8/128 64/4/128 64/8/64 16/8/256 32/32/128",
     "PAGE: 16 64 64 128",
@@ -71,7 +69,8 @@ static void prepare(SweepCase *c)
     args->q = &sweep_normal(c, "q", type, 1, EXTENTS(x.B, x.H, x.D))->tensor;
     args->k = &sweep_normal(c, "k", type, 1, EXTENTS(x.B, x.HKV, x.D))->tensor;
     args->v = &sweep_normal(c, "v", type, 1, EXTENTS(x.B, x.HKV, x.D))->tensor;
-    args->cache = &sweep_normal(c, "cache", cached, 1, EXTENTS(x.B * 2 * x.each, x.HKV, x.page, x.D))->tensor;
+    SweepTensor *const cache = sweep_normal(c, "cache", cached, 1, EXTENTS(x.B * 2 * x.each, x.HKV, x.page, x.D));
+    args->cache = &sweep_in_place(c, cache)->tensor;
     args->table = &sweep_made(c, "table", KILN_I32, table, EXTENTS(x.B, 2, x.each))->tensor;
     args->lengths = &sweep_made(c, "lengths", KILN_I32, lengths, EXTENTS(x.B))->tensor;
     args->out = &sweep_output(c, "out", type, true, EXTENTS(x.B, x.H, x.D))->tensor;
@@ -82,46 +81,16 @@ static void prepare(SweepCase *c)
 
 static kiln_status call(SweepCase *c) { return kiln_masked_decode(c->ops, NULL, &((Args *)c->own)->step); }
 
-// The head of a new token that begins at `at`, turned by its position's angles.
-static void turned(const SweepTensor *t, int64_t at, int64_t d, int64_t position, double *out)
+static void refer(SweepCase *c)
 {
-    for (int64_t i = 0; i < d / 2; i++) {
-        const double angle = (double)position * pow(10000, -2.0 * (double)i / (double)d);
-        const double a = sweep_at(t, at + i), z = sweep_at(t, at + i + d / 2);
-        out[i] = a * cos(angle) - z * sin(angle);
-        out[i + d / 2] = a * sin(angle) + z * cos(angle);
-    }
-}
-
-static double dot(const double *a, const SweepTensor *t, int64_t at, int64_t d)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < d; i++) sum += a[i] * sweep_at(t, at + i);
-    return sum;
-}
-
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
-{
-    (void)output;
     const Sizes x = sizes_of(&c->shape);
-    const int64_t column = at % x.D, h = at / x.D % x.H, b = at / x.D / x.H, g = h / (x.H / x.HKV);
-    const int64_t n = shape_length(x.S, b), own = (b * x.HKV + g) * x.D;
-    const SweepTensor *const cache = sweep_find(c, "cache");
-    double q[SIZE_MAX_D], k[SIZE_MAX_D], score = 0;
-    turned(sweep_find(c, "q"), (b * x.H + h) * x.D, x.D, n, q);
-    turned(sweep_find(c, "k"), own, x.D, n, k);
-    for (int64_t i = 0; i < x.D; i++) score += q[i] * k[i];
-    const double scale = 1 / sqrt((double)x.D);
-    double most = score * scale, sum = 1, out = sweep_at(sweep_find(c, "v"), own + column);
-    for (int64_t t = 0; t < n; t++) {
-        const int64_t page = b * 2 * x.each + t / x.page, key = block_at(&x, page), value = block_at(&x, page + x.each);
-        const double s = scale * dot(q, cache, ((key * x.HKV + g) * x.page + t % x.page) * x.D, x.D);
-        const double top = fmax(most, s), keep = exp(most - top), weight = exp(s - top);
-        sum = sum * keep + weight;
-        out = out * keep + weight * sweep_at(cache, ((value * x.HKV + g) * x.page + t % x.page) * x.D + column);
-        most = top;
-    }
-    return out / sum;
+    sweep_refer(
+        c, "decode/masked.tile", "masked_mha",
+        "T=%s, TC=%s, DH=%d, G=%d, TB=%d, Q=q, K=k, V=v, LENGTH=lengths, TABLE=table, POOL=cache, O=out, tiles=1, "
+        "span=%d, ring=%d, beams=1, scale=%.17g, max_distance=0, count_prefix=1, base=10000, rscale=1, low=1, "
+        "high=4, extra=1, mscale=1, offset=0, max_pos=1",
+        sweep_type(c, "q"), sweep_type(c, "cache"), (int)x.D, (int)(x.H / x.HKV), (int)x.page, (int)(x.each * x.page),
+        (int)(x.each * x.page), 1 / sqrt((double)x.D));
 }
 
 const SweepFamily sweep_masked = {
@@ -135,6 +104,7 @@ const SweepFamily sweep_masked = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
+    .samples = 16, // of all heads of a key head each
     .slack = 2,
 };

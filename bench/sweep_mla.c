@@ -85,28 +85,11 @@ static void prepare_dense(SweepCase *c)
 
 static kiln_status call_dense(SweepCase *c) { return kiln_mla_decode(c->ops, NULL, &((DecodeArgs *)c->own)->dense); }
 
-static KeyPlace dense_place(const SweepCase *c, int64_t b, int64_t j)
+static void refer_dense(SweepCase *c)
 {
-    const int64_t at = (page_at(&c->shape, b * pages_of(&c->shape) + j / PAGE) * PAGE + j % PAGE) * KEY;
-    return (KeyPlace){ at, at };
-}
-
-static double expected_dense(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    const int64_t b = i / VALUE / shape_get(&c->shape, "H") / shape_get(&c->shape, "R");
-    const SweepTensor *const cache = sweep_find(c, "cache");
-    (void)output;
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = cache,
-                                        .v = cache,
-                                        .q_at = i / VALUE * KEY,
-                                        .d = KEY,
-                                        .keys = shape_length(shape_get(&c->shape, "S"), b),
-                                        .column = i % VALUE,
-                                        .scale = scale_of_key(),
-                                        .place = dense_place,
-                                        .row = b });
+    sweep_refer(c, "mla/decode.tile", "mla_decode_planned",
+                "T=%s, PS=%d, Q=q, CACHE=cache, TABLE=table, LENGTH=lengths, O=out, parts=1, scale=%.17g",
+                sweep_type(c, "q"), PAGE, scale_of_key());
 }
 
 const SweepFamily sweep_mla = {
@@ -118,7 +101,7 @@ const SweepFamily sweep_mla = {
     .bytes = dense_bytes,
     .prepare = prepare_dense,
     .call = call_dense,
-    .expected = expected_dense,
+    .refer = refer_dense,
     .slack = 2,
 };
 
@@ -171,29 +154,11 @@ static kiln_status call_sparse(SweepCase *c)
     return kiln_mla_decode_sparse(c->ops, NULL, &((DecodeArgs *)c->own)->sparse);
 }
 
-static double token_value(const SweepTensor *cache, int64_t slot, int64_t d)
+static void refer_sparse(SweepCase *c)
 {
-    const char *const token = cache->host + slot * TOKEN;
-    return d < VALUE ? element_get(DTYPE_E4M3, token, d) * element_get(DTYPE_F32, token + VALUE, d / GROUP)
-                     : element_get(DTYPE_BF16, token + VALUE + 16, d - VALUE);
-}
-
-static double expected_sparse(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    const SweepTensor *const q = sweep_find(c, "q"), *const cache = sweep_find(c, "cache"),
-                             *const lists = sweep_find(c, "indices");
-    const int64_t topk = shape_get(&c->shape, "TOPK"), row = i / VALUE / shape_get(&c->shape, "H");
-    double sum = 0, out = 0;
-    (void)output;
-    for (int64_t j = 0; j < topk; j++) { // scores are small enough for plain exponentials
-        const int64_t slot = (int64_t)sweep_at(lists, row * topk + j);
-        double s = 0;
-        for (int64_t d = 0; d < KEY; d++) s += sweep_at(q, i / VALUE * KEY + d) * token_value(cache, slot, d);
-        const double weight = exp(scale_of_key() * s);
-        sum += weight;
-        out += weight * token_value(cache, slot, i % VALUE);
-    }
-    return out / sum;
+    sweep_refer(c, "mla/decode_fp8.tile", "mla_decode_fp8_planned",
+                "Q=q, CACHE=cache, INDEX=indices, O=out, parts=1, topk2=0, scale=%.17g, apart=0, apart2=0",
+                scale_of_key());
 }
 
 const SweepFamily sweep_mla_sparse = {
@@ -205,8 +170,8 @@ const SweepFamily sweep_mla_sparse = {
     .bytes = sparse_bytes,
     .prepare = prepare_sparse,
     .call = call_sparse,
-    .expected = expected_sparse,
-    .samples = 16,
+    .refer = refer_sparse,
+    .samples = 4, // of all heads each
     .slack = 2,
 };
 
@@ -243,28 +208,10 @@ static void prepare_prefill(SweepCase *c)
 
 static kiln_status call_prefill(SweepCase *c) { return kiln_mla_prefill_sparse(c->ops, NULL, c->own); }
 
-static KeyPlace prefill_place(const SweepCase *c, int64_t row, int64_t j)
+static void refer_prefill(SweepCase *c)
 {
-    const int64_t topk = shape_get(&c->shape, "TOPK"),
-                  at = listed(row * topk + j, topk, shape_get(&c->shape, "SKV")) * KEY;
-    return (KeyPlace){ at, at };
-}
-
-static double expected_prefill(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    const SweepTensor *const kv = sweep_find(c, "kv");
-    (void)output;
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = kv,
-                                        .v = kv,
-                                        .q_at = i / VALUE * KEY,
-                                        .d = KEY,
-                                        .keys = shape_get(&c->shape, "TOPK"),
-                                        .column = i % VALUE,
-                                        .scale = scale_of_key(),
-                                        .place = prefill_place,
-                                        .row = i / VALUE / shape_get(&c->shape, "H") });
+    sweep_refer(c, "mla/prefill.tile", "mla_prefill_sparse", "Q=q, KV=kv, INDEX=indices, O=out, scale=%.17g",
+                scale_of_key());
 }
 
 const SweepFamily sweep_mla_prefill = {
@@ -276,7 +223,7 @@ const SweepFamily sweep_mla_prefill = {
     .bytes = prefill_bytes,
     .prepare = prepare_prefill,
     .call = call_prefill,
-    .expected = expected_prefill,
+    .refer = refer_prefill,
     .slack = 2,
 };
 
@@ -312,15 +259,10 @@ static void prepare_indexer(SweepCase *c)
 
 static kiln_status call_indexer(SweepCase *c) { return kiln_indexer_logits(c->ops, NULL, c->own); }
 
-static double expected_indexer(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer_indexer(SweepCase *c)
 {
-    const int64_t SKV = output->tensor.shape[1], HI = shape_get(&c->shape, "HI"), DI = shape_get(&c->shape, "DI");
-    const int64_t i = at / SKV, n = at % SKV;
-    double sum = 0;
-    for (int64_t h = 0; h < HI; h++)
-        sum += fmax(0, sweep_dot(sweep_find(c, "q"), (i * HI + h) * DI, 1, sweep_find(c, "k"), n * DI, 1, DI)) *
-               sweep_at(sweep_find(c, "weights"), i * HI + h);
-    return sum * sweep_at(sweep_find(c, "scales"), n);
+    sweep_refer(c, "topk/indexer.tile", "indexer_logits", "H=%d, D=%d, Q=q, K=k, KSCALE=scales, W=weights, L=logits",
+                (int)shape_get(&c->shape, "HI"), (int)shape_get(&c->shape, "DI"));
 }
 
 const SweepFamily sweep_indexer = {
@@ -332,7 +274,7 @@ const SweepFamily sweep_indexer = {
     .bytes = indexer_bytes,
     .prepare = prepare_indexer,
     .call = call_indexer,
-    .expected = expected_indexer,
+    .refer = refer_indexer,
 };
 
 // ---- decoding over a contiguous cache, latent and rotary parts apart
@@ -366,20 +308,11 @@ static void prepare_contiguous(SweepCase *c)
 
 static kiln_status call_contiguous(SweepCase *c) { return kiln_mla_decode_contiguous(c->ops, NULL, c->own); }
 
-static double expected_contiguous(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_contiguous(SweepCase *c)
 {
-    const SweepTensor *const q = sweep_find(c, "q"), *const q_rotary = sweep_find(c, "q_rotary");
-    const SweepTensor *const cache = sweep_find(c, "cache"), *const rotary = sweep_find(c, "rotary");
-    const int64_t S = shape_get(&c->shape, "S"), row = i / VALUE, b = row / output->tensor.shape[1], rest = KEY - VALUE;
-    double sum = 0, out = 0;
-    for (int64_t t = b * S; t < (b + 1) * S; t++) { // scores are small enough for plain exponentials
-        const double s = sweep_dot(q, row * VALUE, 1, cache, t * VALUE, 1, VALUE) +
-                         sweep_dot(q_rotary, row * rest, 1, rotary, t * rest, 1, rest);
-        const double weight = exp(scale_of_key() * s);
-        sum += weight;
-        out += weight * sweep_at(cache, t * VALUE + i % VALUE);
-    }
-    return out / sum;
+    sweep_refer(c, "mla/decode_contiguous.tile", "mla_decode_contiguous",
+                "T=%s, Q=q, QP=q_rotary, KV=cache, KP=rotary, O=out, splits=1, scale=%.17g", sweep_type(c, "q"),
+                scale_of_key());
 }
 
 const SweepFamily sweep_mla_contiguous = {
@@ -392,7 +325,7 @@ const SweepFamily sweep_mla_contiguous = {
     .bytes = contiguous_bytes,
     .prepare = prepare_contiguous,
     .call = call_contiguous,
-    .expected = expected_contiguous,
+    .refer = refer_contiguous,
     .slack = 2,
 };
 
@@ -430,25 +363,10 @@ static void prepare_indexed(SweepCase *c)
 
 static kiln_status call_indexed(SweepCase *c) { return kiln_indexed_attention(c->ops, NULL, c->own); }
 
-static double expected_indexed(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_indexed(SweepCase *c)
 {
-    const SweepTensor *const q = sweep_find(c, "q"), *const kv = sweep_find(c, "kv"),
-                             *const lists = sweep_find(c, "indices");
-    const int64_t topk = shape_get(&c->shape, "TOPK"), SKV = shape_get(&c->shape, "SKV"),
-                  row = i / VALUE / output->tensor.shape[1];
-    int32_t *const list = calloc((size_t)topk, sizeof *list);
-    double sum = 0, out = 0;
-    if (!list || kiln_download(c->machine->device, list, (const int32_t *)lists->tensor.data + row * topk,
-                               (size_t)topk * sizeof *list))
-        return free(list), NAN;
-    for (int64_t j = 0; j < topk && list[j] >= 0 && list[j] < SKV; j++) {
-        const double weight =
-            exp(scale_of_key() * sweep_dot(q, i / VALUE * KEY, 1, kv, list[j] * (int64_t)KEY, 1, KEY));
-        sum += weight;
-        out += weight * sweep_at(kv, list[j] * (int64_t)KEY + i % VALUE);
-    }
-    free(list);
-    return out / sum;
+    sweep_refer(c, "mla/prefill.tile", "mla_prefill_sparse", "Q=q, KV=kv, INDEX=indices, O=out, scale=%.17g",
+                scale_of_key());
 }
 
 const SweepFamily sweep_indexed = {
@@ -460,7 +378,7 @@ const SweepFamily sweep_indexed = {
     .bytes = indexed_bytes,
     .prepare = prepare_indexed,
     .call = call_indexed,
-    .expected = expected_indexed,
+    .refer = refer_indexed,
     .samples = 16,
     .slack = 2,
 };

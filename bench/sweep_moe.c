@@ -56,12 +56,10 @@ static void prepare_grouped(SweepCase *c)
 
 static kiln_status call_grouped(SweepCase *c) { return kiln_grouped_gemm(c->ops, NULL, c->own); }
 
-static double expected_grouped(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_grouped(SweepCase *c)
 {
-    const int64_t N = output->tensor.shape[1], K = shape_get(&c->shape, "K"), r = i / N;
-    int64_t e = 0;
-    while (offset_at(&c->shape, e + 1) <= r) e++;
-    return sweep_dot(sweep_find(c, "a"), r * K, 1, sweep_find(c, "b"), (e * N + i % N) * K, 1, K);
+    sweep_refer(c, "moe/grouped_gemm.tile", "grouped_gemm", "T=%s, A=a, B=b, OFFSET=offsets, C=c, room=0",
+                sweep_type(c, "a"));
 }
 
 const SweepFamily sweep_grouped = {
@@ -73,7 +71,7 @@ const SweepFamily sweep_grouped = {
     .bytes = grouped_bytes,
     .prepare = prepare_grouped,
     .call = call_grouped,
-    .expected = expected_grouped,
+    .refer = refer_grouped,
 };
 
 // ---- the same with weights in MXFP4
@@ -109,20 +107,13 @@ static void prepare_mxfp4(SweepCase *c)
 
 static kiln_status call_mxfp4(SweepCase *c) { return kiln_grouped_mxfp4(c->ops, NULL, c->own); }
 
-static double expected_mxfp4(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_mxfp4(SweepCase *c)
 {
-    const int64_t N = output->tensor.shape[1], K = shape_get(&c->shape, "K"), r = i / N;
-    const SweepTensor *const a = sweep_find(c, "a"), *const codes = sweep_find(c, "codes"),
-                             *const scales = sweep_find(c, "scales");
-    int64_t e = 0;
-    double sum = 0;
-    while (offset_at(&c->shape, e + 1) <= r) e++;
-    for (int64_t k = 0; k < K; k++) {
-        const int64_t at = (e * N + i % N) * padded(K) + k;
-        sum += sweep_at(a, r * K + k) * element_get(DTYPE_E2M1, codes->host, at) *
-               element_get(DTYPE_E8M0, scales->host, at / 32);
-    }
-    return sum;
+    const int E = (int)shape_get(&c->shape, "E"), N = (int)shape_get(&c->shape, "N"),
+              blocks = (int)padded(shape_get(&c->shape, "K")) / 128;
+    sweep_refer(c, "moe/mxfp4.tile", "grouped_mxfp4",
+                "A=a, W=codes[%d][%d][%d][128], S=scales[%d][%d][%d][4], OFFSET=offsets, C=c", E, N, blocks, E, N,
+                blocks);
 }
 
 const SweepFamily sweep_grouped_mxfp4 = {
@@ -135,7 +126,7 @@ const SweepFamily sweep_grouped_mxfp4 = {
     .bytes = mxfp4_bytes,
     .prepare = prepare_mxfp4,
     .call = call_mxfp4,
-    .expected = expected_mxfp4,
+    .refer = refer_mxfp4,
 };
 
 // ---- gradients of the experts' weights: sums over each expert's rows
@@ -157,12 +148,10 @@ static void prepare_weights(SweepCase *c)
 
 static kiln_status call_weights(SweepCase *c) { return kiln_grouped_gemm_weights(c->ops, NULL, c->own); }
 
-static double expected_weights(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_weights(SweepCase *c)
 {
-    const int64_t N = output->tensor.shape[1], K = output->tensor.shape[2], e = i / K / N,
-                  first = offset_at(&c->shape, e);
-    return sweep_dot(sweep_find(c, "dc"), first * N + i / K % N, N, sweep_find(c, "a"), first * K + i % K, K,
-                     offset_at(&c->shape, e + 1) - first);
+    sweep_refer(c, "moe/grouped_gemm.tile", "grouped_gemm_weights", "T=%s, A=a, DC=dc, OFFSET=offsets, DB=db",
+                sweep_type(c, "a"));
 }
 
 const SweepFamily sweep_grouped_weights = {
@@ -174,7 +163,7 @@ const SweepFamily sweep_grouped_weights = {
     .bytes = grouped_bytes,
     .prepare = prepare_weights,
     .call = call_weights,
-    .expected = expected_weights,
+    .refer = refer_weights,
 };
 
 // ---- the choice of experts: softmax, or sigmoid with the best of groups
@@ -225,48 +214,14 @@ static void prepare_route(SweepCase *c)
 
 static kiln_status call_route(SweepCase *c) { return kiln_moe_route(c->ops, NULL, &((RouteArgs *)c->own)->route); }
 
-// The sum of a group's two best scores.
-static double group_score(const SweepTensor *logits, int64_t m, int64_t E, int64_t each, int64_t group)
-{
-    double best = -1, second = -1;
-    for (int64_t e = group * each; e < (group + 1) * each; e++) {
-        const double x = 1 / (1 + exp(-sweep_at(logits, m * E + e)));
-        second = x > best ? best : x > second ? x : second;
-        best = x > best ? x : best;
-    }
-    return best + second;
-}
-
-static bool is_open_group(const SweepTensor *logits, int64_t m, int64_t E, int64_t groups, int64_t group)
-{
-    if (groups == 1) return true;
-    const double own = group_score(logits, m, E, E / groups, group);
-    int64_t above = 0;
-    for (int64_t g = 0; g < groups; g++) above += group_score(logits, m, E, E / groups, g) > own;
-    return above < TOP_GROUPS;
-}
-
-// The expert of rank k, of those in open groups; its score, and the sum of the best ones' scores.
-static double expected_route(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_route(SweepCase *c)
 {
     const Shape *const s = &c->shape;
-    const int64_t E = shape_get(s, "E"), top = shape_get(s, "TOP"), groups = shape_get(s, "GROUPS"), m = i / top;
-    const SweepTensor *const logits = sweep_find(c, "logits");
-    double sum = 0, own = 0;
-    int64_t expert = -1;
-    for (int64_t e = 0; e < E; e++) {
-        const double x = sweep_at(logits, m * E + e);
-        int64_t above = 0;
-        if (!is_open_group(logits, m, E, groups, e / (E / groups))) continue;
-        for (int64_t o = 0; o < E; o++) {
-            const double y = sweep_at(logits, m * E + o);
-            above += (y > x || (y == x && o < e)) && is_open_group(logits, m, E, groups, o / (E / groups));
-        }
-        const double score = shape_is(s, "OP", "sigmoid") ? 1 / (1 + exp(-x)) : exp(x);
-        if (above < top) sum += score;
-        if (above == i % top) own = score, expert = e;
-    }
-    return output->tensor.type == KILN_I32 ? (double)expert : own / sum;
+    const int groups = (int)shape_get(s, "GROUPS");
+    sweep_refer(c, "moe/route.tile", "moe_route",
+                "T=%s, E=%d, KK=%d, SIGMOID=%s, GROUPS=%d, TOPG=%d, LOGIT=logits, ID=experts, WEIGHT=weights, scale=1",
+                sweep_type(c, "logits"), (int)shape_get(s, "E"), (int)shape_get(s, "TOP"),
+                shape_is(s, "OP", "sigmoid") ? "true" : "false", groups, groups > 1 ? TOP_GROUPS : 1);
 }
 
 const SweepFamily sweep_route = {
@@ -278,7 +233,7 @@ const SweepFamily sweep_route = {
     .bytes = route_bytes,
     .prepare = prepare_route,
     .call = call_route,
-    .expected = expected_route,
+    .refer = refer_route,
     .samples = 16,
 };
 
@@ -319,51 +274,23 @@ static void prepare_layer(SweepCase *c)
     moe->out = &sweep_output(c, "out", type, true, EXTENTS(M, D))->tensor;
     moe->top_k = shape_get(s, "TOP");
     moe->routing = &args->routing;
+    sweep_between(c, "experts", KILN_I32, EXTENTS(M, moe->top_k));
+    sweep_between(c, "weights", KILN_F32, EXTENTS(M, moe->top_k));
     SWEEP_WORKSPACE(c, kiln_moe, moe);
 }
 
 static kiln_status call_layer(SweepCase *c) { return kiln_moe(c->ops, NULL, &((LayerArgs *)c->own)->moe); }
 
-// The expert of rank `k` of a token, by how many have larger logits.
-static int64_t expert_of(const SweepTensor *logits, int64_t m, int64_t E, int64_t k)
+// Experts first, of all tokens.
+static void refer_layer(SweepCase *c)
 {
-    for (int64_t e = 0; e < E; e++) {
-        int64_t above = 0;
-        for (int64_t o = 0; o < E; o++) {
-            const double x = sweep_at(logits, m * E + o), own = sweep_at(logits, m * E + e);
-            above += x > own || (x == own && o < e);
-        }
-        if (above == k) return e;
-    }
-    return 0;
-}
-
-static double expert_element(const SweepCase *c, int64_t m, int64_t e, int64_t d)
-{
-    const int64_t D = shape_get(&c->shape, "D"), F = shape_get(&c->shape, "F");
-    const SweepTensor *const x = sweep_find(c, "x"), *const gate_up = sweep_find(c, "gate_up"),
-                             *const down = sweep_find(c, "down");
-    double sum = 0;
-    for (int64_t f = 0; f < F; f++) {
-        const double g = sweep_dot(x, m * D, 1, gate_up, (e * 2 * F + f) * D, 1, D);
-        const double u = sweep_dot(x, m * D, 1, gate_up, (e * 2 * F + F + f) * D, 1, D);
-        sum += g / (1 + exp(-g)) * u * sweep_at(down, (e * D + d) * F + f);
-    }
-    return sum;
-}
-
-static double expected_layer(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    const int64_t D = output->tensor.shape[1], E = shape_get(&c->shape, "E"), m = i / D;
-    const SweepTensor *const logits = sweep_find(c, "logits");
-    double sum = 0, out = 0;
-    for (int64_t k = 0; k < shape_get(&c->shape, "TOP"); k++) {
-        const int64_t e = expert_of(logits, m, E, k);
-        const double weight = exp(sweep_at(logits, m * E + e));
-        sum += weight;
-        out += weight * expert_element(c, m, e, i % D);
-    }
-    return out / sum;
+    const int E = (int)shape_get(&c->shape, "E"), top = (int)shape_get(&c->shape, "TOP");
+    sweep_refer_all(c, "moe/route.tile", "moe_route", "E=%d, KK=%d, LOGIT=logits, ID=experts, WEIGHT=weights, scale=1",
+                    E, top);
+    sweep_refer(
+        c, "moe/moe.tile", "moe",
+        "T=%s, E=%d, KK=%d, X=x, W1=gate_up, W2=down, ID=experts, WEIGHT=weights, OUT=out, scale=1, alpha=1, limit=0",
+        sweep_type(c, "x"), E, top);
 }
 
 const SweepFamily sweep_moe = {
@@ -375,7 +302,7 @@ const SweepFamily sweep_moe = {
     .bytes = layer_bytes,
     .prepare = prepare_layer,
     .call = call_layer,
-    .expected = expected_layer,
+    .refer = refer_layer,
     .samples = 16, // fewer say too little of how large results are
     .slack = 2,
 };

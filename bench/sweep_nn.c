@@ -3,7 +3,6 @@
 #include "kiln/ops/nn.h"
 #include "sweep.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static const char *const ranges[] = {
@@ -53,28 +52,18 @@ static void prepare_norm(SweepCase *c, kiln_norm_args *args, kiln_type type, int
     if (shape_is(&c->shape, "OP", "layer_norm")) args->bias = &sweep_normal(c, "bias", type, 1, EXTENTS(n))->tensor;
     if (shape_is(&c->shape, "OP", "add_rms_norm")) {
         args->residual = &sweep_normal(c, "residual", type, 1, EXTENTS(m, n))->tensor;
-        args->sum = &sweep_output(c, "sum", type, false, EXTENTS(m, n))->tensor;
+        args->sum = &sweep_output(c, "sum", type, true, EXTENTS(m, n))->tensor;
     }
     args->out = &sweep_output(c, "out", type, true, EXTENTS(m, n))->tensor;
     args->eps = 1e-6;
 }
 
-// In place: what is compared is the tensor itself, against a copy of it in host memory.
 static void prepare_rotary(SweepCase *c, kiln_rotary_embedding_args *args, kiln_type type, int64_t m, int64_t n)
 {
     int32_t *const positions = sweep_integers(c, m);
     for (int64_t i = 0; positions && i < m; i++) positions[i] = (int32_t)(i * 3);
-    SweepTensor *const x = sweep_normal(c, "x", type, 1, EXTENTS(m, n / HEAD, HEAD));
     args->positions = &sweep_made(c, "positions", KILN_I32, positions, EXTENTS(m))->tensor;
-    if (c->status) return;
-    if (!x->own) {
-        char *const copy = malloc(kiln_tensor_bytes(&x->tensor) + 1);
-        if (!copy) abort();
-        x->host = memcpy(copy, x->host, kiln_tensor_bytes(&x->tensor));
-        x->own = true;
-    }
-    x->checked = true;
-    args->x = &x->tensor;
+    args->x = &sweep_in_place(c, sweep_normal(c, "x", type, 1, EXTENTS(m, n / HEAD, HEAD)))->tensor;
 }
 
 static void prepare_rest(SweepCase *c, NnArgs *args, kiln_type type, int64_t m, int64_t n)
@@ -91,11 +80,11 @@ static void prepare_rest(SweepCase *c, NnArgs *args, kiln_type type, int64_t m, 
         args->cross_entropy.logits = &sweep_normal(c, "x", type, 1, EXTENTS(m, n))->tensor;
         args->cross_entropy.labels = &sweep_uniform(c, "labels", KILN_I32, 0, (double)(n - 1), EXTENTS(m))->tensor;
         args->cross_entropy.loss = &sweep_output(c, "loss", KILN_F32, true, EXTENTS(m))->tensor;
-        args->cross_entropy.lse = &sweep_output(c, "lse", KILN_F32, false, EXTENTS(m))->tensor;
+        args->cross_entropy.lse = &sweep_output(c, "lse", KILN_F32, true, EXTENTS(m))->tensor;
     } else {
         args->cast.x = &sweep_normal(c, "x", type, 1, EXTENTS(m, n))->tensor;
         args->cast.out = &sweep_output(c, "out", KILN_E4M3, true, EXTENTS(m, n))->tensor;
-        args->cast.scales = &sweep_output(c, "scales", KILN_F32, false, EXTENTS(m, (n + 127) / 128))->tensor;
+        args->cast.scales = &sweep_output(c, "scales", KILN_F32, true, EXTENTS(m, (n + 127) / 128))->tensor;
         args->cast.group = 128;
     }
 }
@@ -123,53 +112,32 @@ static kiln_status call(SweepCase *c)
     return kiln_rms_norm(c->ops, NULL, &args->norm);
 }
 
-static double sum_at(const SweepCase *c, int64_t i)
+static void refer_norm(SweepCase *c)
 {
-    const SweepTensor *const residual = sweep_find(c, "residual");
-    return sweep_at(sweep_find(c, "x"), i) + (residual ? sweep_at(residual, i) : 0);
+    const bool center = shape_is(&c->shape, "OP", "layer_norm");
+    sweep_refer(c, "norm/fused.tile", "norm", "T=%s, CENTER=%s, X=x, W=weight, Y=out, eps=1e-6%s%s", sweep_type(c, "x"),
+                center ? "true" : "false", center ? ", B=bias" : "",
+                sweep_find(c, "residual") ? ", RES=residual, SUM=sum" : "");
 }
 
-static double expected_norm(const SweepCase *c, int64_t i)
+static void refer(SweepCase *c)
 {
-    const int64_t n = shape_get(&c->shape, "N"), row = i / n * n;
-    const SweepTensor *const bias = sweep_find(c, "bias");
-    double mean = 0, squares = 0;
-    for (int64_t j = 0; bias && j < n; j++) mean += sum_at(c, row + j) / (double)n;
-    for (int64_t j = 0; j < n; j++) squares += pow(sum_at(c, row + j) - mean, 2);
-    return (sum_at(c, i) - mean) / sqrt(squares / (double)n + 1e-6) * sweep_at(sweep_find(c, "weight"), i - row) +
-           (bias ? sweep_at(bias, i - row) : 0);
-}
-
-static double log_sum(const SweepTensor *x, int64_t row, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++) sum += exp(sweep_at(x, row * n + j));
-    return log(sum);
-}
-
-static double expected_rotary(const SweepTensor *x, int64_t i)
-{
-    const int64_t d = i % HEAD, half = HEAD / 2, heads = x->tensor.shape[1];
-    const double angle = (double)(i / HEAD / heads * 3) * pow(10000, -(double)(d % half) / (double)half);
-    const double own = sweep_at(x, i), other = sweep_at(x, d < half ? i + half : i - half);
-    return own * cos(angle) + (d < half ? -other : other) * sin(angle);
-}
-
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    const SweepTensor *const x = sweep_find(c, "x"), *const gate = sweep_find(c, "gate");
-    const int64_t n = shape_get(&c->shape, "N");
-    if (shape_is(&c->shape, "OP", "rotary")) return expected_rotary(x, i);
-    if (shape_is(&c->shape, "OP", "swiglu"))
-        return sweep_at(gate, i) / (1 + exp(-sweep_at(gate, i))) * sweep_at(sweep_find(c, "up"), i);
-    if (shape_is(&c->shape, "OP", "softmax")) return exp(sweep_at(x, i) - log_sum(x, i / n, n));
-    if (shape_is(&c->shape, "OP", "cross_entropy"))
-        return log_sum(x, i, n) - sweep_at(x, i * n + (int64_t)sweep_at(sweep_find(c, "labels"), i));
-    if (output->tensor.type != KILN_E4M3) return expected_norm(c, i);
-    const int64_t first = i / n * n + i % n / 128 * 128, end = i / n * n + n;
-    double most = 1e-4;
-    for (int64_t j = first; j < first + 128 && j < end; j++) most = fmax(most, fabs(sweep_at(x, j)));
-    return sweep_at(x, i) / (most / 448);
+    const Shape *const s = &c->shape;
+    const char *const type = kiln_type_name(shape_type(s, "T"));
+    if (shape_is(s, "OP", "rotary"))
+        sweep_refer(
+            c, "nn/rotary.tile", "rotary",
+            "T=%s, D=%d, X=x, POSITION=positions, base=10000, scale=1, low=1, high=1, extra=1, magnitude=1, trained=1",
+            type, HEAD);
+    else if (shape_is(s, "OP", "swiglu"))
+        sweep_refer(c, "nn/activation.tile", "gated", "T=%s, G=gate, U=up, Y=out", type);
+    else if (shape_is(s, "OP", "softmax"))
+        sweep_refer(c, "norm/softmax.tile", "softmax", "T=%s, TY=%s, X=x, Y=out", type, type);
+    else if (shape_is(s, "OP", "cross_entropy"))
+        sweep_refer(c, "nn/cross_entropy.tile", "cross_entropy", "T=%s, X=x, LABEL=labels, LOSS=loss, LSE=lse", type);
+    else if (shape_is(s, "OP", "cast_fp8"))
+        sweep_refer(c, "cast/fp8.tile", "cast_per_group", "T=%s, X=x, Y=out, Scale=scales", type);
+    else refer_norm(c);
 }
 
 const SweepFamily sweep_nn = {
@@ -182,5 +150,5 @@ const SweepFamily sweep_nn = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
 };

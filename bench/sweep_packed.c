@@ -114,53 +114,24 @@ static kiln_status call(SweepCase *c)
     return kiln_attention_forward_varlen(c->ops, NULL, &((Args *)c->own)->forward);
 }
 
-// The sequence of a row of q: its first token and the one behind its last.
-static void sequence_of(const SweepCase *c, int64_t token, int64_t *first, int64_t *end)
-{
-    const int32_t *const offsets = (const int32_t *)sweep_find(c, "offsets")->host;
-    int64_t b = 0;
-    while (offsets[b + 1] <= token) b++;
-    *first = offsets[b];
-    *end = offsets[b + 1];
-}
+static const char *truth(bool is) { return is ? "true" : "false"; }
 
-// row: token * H + head; key j of its sequence
-static KeyPlace place(const SweepCase *c, int64_t row, int64_t j)
+static void refer(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    int64_t first, end;
-    sequence_of(c, row / x.H, &first, &end);
-    const int64_t i = row / x.H - first;
-    if ((x.causal && j > i) || (x.window && j <= i - x.window)) return (KeyPlace){ -1, -1 };
-    const int64_t at = (first + j) * x.HKV + row % x.H / (x.H / x.HKV);
-    return (KeyPlace){ at * x.D, at * x.DV };
-}
-
-static SoftmaxRow row_of(const SweepCase *c, int64_t row, int64_t column)
-{
-    const Sizes x = sizes_of(&c->shape);
-    int64_t first, end;
-    sequence_of(c, row / x.H, &first, &end);
-    return (SoftmaxRow){ .c = c,
-                         .q = sweep_find(c, "q"),
-                         .k = sweep_find(c, "k"),
-                         .v = sweep_find(c, "v"),
-                         .q_at = row * x.D,
-                         .d = x.D,
-                         .keys = end - first,
-                         .column = column,
-                         .scale = 1 / sqrt((double)x.D),
-                         .softcap = (double)shape_get(&c->shape, "SOFTCAP"),
-                         .place = place,
-                         .row = row };
-}
-
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
-{
-    (void)output;
-    const int64_t dv = shape_get(&c->shape, "DV");
-    const SoftmaxRow row = row_of(c, at / dv, at % dv);
-    return sweep_softmax(&row);
+    const int cap = (int)shape_get(&c->shape, "SOFTCAP");
+    const double scale = 1 / sqrt((double)x.D);
+    if (cap)
+        sweep_refer(
+            c, "attention/sink.tile", "attention_sink",
+            "T=%s, D=%d, DV=%d, CAUSAL=%s, W=%d, CAP=true, Q=q, K=k, V=v, QOffset=offsets, KOffset=offsets, O=out, "
+            "max_queries=%d, scale=%.17g, cap=%d",
+            sweep_type(c, "q"), (int)x.D, (int)x.DV, truth(x.causal), (int)x.window, (int)x.S, scale, cap);
+    else
+        sweep_refer(c, "attention/varlen.tile", "attention_varlen",
+                    "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, Q=q, K=k, V=v, QOffset=offsets, KOffset=offsets, O=out, "
+                    "max_queries=%d, scale=%.17g",
+                    sweep_type(c, "q"), (int)x.D, (int)x.DV, truth(x.causal), (int)x.window, (int)x.S, scale);
 }
 
 const SweepFamily sweep_packed = {
@@ -173,10 +144,28 @@ const SweepFamily sweep_packed = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
 };
 
-// ---- gradients, of O and LSE as the forward call gives them; those of q are compared
+// ---- gradients, of O and LSE as the forward call gives them
+
+enum { RUN = 256 }; // keys, as attention_varlen_backward_main takes them
+
+// The keys of all sequences in runs: the first, how many from there on, the first query, how many.
+static void make_runs(SweepCase *c, const Sizes *x)
+{
+    const int64_t most = x->rows / RUN + x->B;
+    int32_t *const runs = sweep_integers(c, most * 4);
+    int64_t n = 0, first = 0;
+    for (int64_t b = 0; runs && b < x->B; first += shape_length(x->S, b++))
+        for (int64_t i = 0; i < shape_length(x->S, b); i += RUN, n++) {
+            runs[n * 4] = (int32_t)(first + i);
+            runs[n * 4 + 1] = (int32_t)(shape_length(x->S, b) - i);
+            runs[n * 4 + 2] = (int32_t)first;
+            runs[n * 4 + 3] = (int32_t)shape_length(x->S, b);
+        }
+    sweep_made(c, "runs", KILN_I32, runs, EXTENTS(most, 4));
+}
 
 static void prepare_gradients(SweepCase *c)
 {
@@ -195,8 +184,11 @@ static void prepare_gradients(SweepCase *c)
                                                    .window = x.window };
     back->dout = &sweep_normal(c, "dout", x.type, 1, EXTENTS(x.rows, x.H, x.DV))->tensor;
     back->dq = &sweep_output(c, "dq", x.type, true, EXTENTS(x.rows, x.H, x.D))->tensor;
-    back->dk = &sweep_output(c, "dk", x.type, false, EXTENTS(x.rows, x.HKV, x.D))->tensor;
-    back->dv = &sweep_output(c, "dv", x.type, false, EXTENTS(x.rows, x.HKV, x.DV))->tensor;
+    back->dk = &sweep_output(c, "dk", x.type, true, EXTENTS(x.rows, x.HKV, x.D))->tensor;
+    back->dv = &sweep_output(c, "dv", x.type, true, EXTENTS(x.rows, x.HKV, x.DV))->tensor;
+    make_runs(c, &x);
+    sweep_between(c, "lse2", KILN_F32, EXTENTS(x.H, x.rows));
+    sweep_between(c, "delta", KILN_F32, EXTENTS(x.H, x.rows));
     SWEEP_WORKSPACE(c, kiln_attention_backward_varlen, back);
     if (!c->status) sweep_try(c, kiln_attention_forward_varlen(c->ops, NULL, &args->forward));
 }
@@ -206,12 +198,22 @@ static kiln_status call_gradients(SweepCase *c)
     return kiln_attention_backward_varlen(c->ops, NULL, &((Args *)c->own)->backward);
 }
 
-static double expected_gradient(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer_gradients(SweepCase *c)
 {
-    (void)output;
-    const int64_t d = shape_get(&c->shape, "D"), dv = shape_get(&c->shape, "DV");
-    const SoftmaxRow row = row_of(c, at / d, at % d);
-    return sweep_query_gradient(&row, sweep_find(c, "dout"), at / d * dv, dv);
+    static const char file[] = "attention/backward_varlen.tile";
+    const Sizes x = sizes_of(&c->shape);
+    char build[128];
+    snprintf(build, sizeof build, "T=%s, D=%d, DV=%d, scale=%.17g", sweep_type(c, "q"), (int)x.D, (int)x.DV,
+             1 / sqrt((double)x.D));
+    sweep_refer_all(c, file, "attention_varlen_backward_rows", "%s, O=out, dO=dout, LSE=lse, LSE2=lse2, Delta=delta",
+                    build);
+    sweep_refer(c, file, "attention_varlen_backward_dq",
+                "%s, CAUSAL=%s, WINDOW=%d, Q=q, K=k, V=v, dO=dout, LSE2=lse2, Delta=delta, QOffset=offsets, "
+                "KOffset=offsets, dQ=dq, max_queries=%d",
+                build, truth(x.causal), (int)x.window, (int)x.S);
+    sweep_refer(c, file, "attention_varlen_backward_main",
+                "%s, CAUSAL=%s, WINDOW=%d, Q=q, K=k, V=v, dO=dout, LSE2=lse2, Delta=delta, RUNS=runs, dK=dk, dV=dv",
+                build, truth(x.causal), (int)x.window);
 }
 
 static double gradient_operations(const Shape *s) { return 2.5 * operations(s); }
@@ -227,7 +229,7 @@ const SweepFamily sweep_packed_gradients = {
     .bytes = gradient_bytes,
     .prepare = prepare_gradients,
     .call = call_gradients,
-    .expected = expected_gradient,
+    .refer = refer_gradients,
     .samples = 16,
     .slack = 2,
 };

@@ -66,14 +66,6 @@ static Sizes sizes_of(const Shape *s)
 
 static int64_t queries_of(const Sizes *x, int64_t b) { return x->mixed && b > 0 ? 1 : x->R; }
 static int64_t tokens_of(const Sizes *x) { return x->mixed ? x->R + x->B - 1 : x->B * x->R; }
-// The request of a token, and which of its new tokens that is.
-static int64_t request_of(const Sizes *x, int64_t token, int64_t *query)
-{
-    const bool is_single = x->mixed && token >= x->R;
-    *query = is_single ? 0 : token % x->R;
-    return is_single ? token - x->R + 1 : token / x->R;
-}
-
 // A request has at least its queries' keys.
 static void settle(Shape *s)
 {
@@ -170,34 +162,15 @@ static void prepare(SweepCase *c)
 
 static kiln_status call(SweepCase *c) { return kiln_paged_attention(c->ops, NULL, &((Args *)c->own)->attention); }
 
-static KeyPlace place(const SweepCase *c, int64_t row, int64_t j)
+static void refer(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    int64_t i;
-    const int64_t h = row % x.H, b = request_of(&x, row / x.H, &i), last = i + shape_length(x.S, b) - queries_of(&x, b);
-    if (j > last || (x.window && j <= last - x.window)) return (KeyPlace){ -1, -1 };
-    const int64_t slot = (int64_t)page_at(&x, b * x.each + j / x.page) * x.page + j % x.page;
-    const int64_t at = (slot * x.HKV + h / (x.H / x.HKV)) * x.D;
-    return (KeyPlace){ at, at };
-}
-
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
-{
-    const Sizes x = sizes_of(&c->shape);
-    (void)output;
-    int64_t i;
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = sweep_find(c, "k"),
-                                        .v = sweep_find(c, "v"),
-                                        .q_at = at / x.D * x.D,
-                                        .d = x.D,
-                                        .keys = shape_length(x.S, request_of(&x, at / x.D / x.H, &i)),
-                                        .column = at % x.D,
-                                        .scale = 1 / sqrt((double)x.D),
-                                        .softcap = x.softcap,
-                                        .place = place,
-                                        .row = at / x.D });
+    sweep_refer(
+        c, "attention/paged.tile", "paged_attention",
+        "T=%s, C=%s, D=%d, G=%d, PS=%d, WINDOW=%d, CAP=%s, Q=q, K=k, V=v, TABLE=table, LENGTH=lengths%s, O=out, "
+        "splits=1, scale=%.17g, cap=%.17g",
+        sweep_type(c, "q"), sweep_type(c, "k"), (int)x.D, (int)(x.H / x.HKV), (int)x.page, (int)x.window,
+        x.softcap > 0 ? "true" : "false", x.mixed ? ", QOffset=offsets" : "", 1 / sqrt((double)x.D), x.softcap);
 }
 
 const SweepFamily sweep_paged = {
@@ -211,7 +184,7 @@ const SweepFamily sweep_paged = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
     .slack = 2, // weights are of T, and keys of e4m3 as they are
 };
 
@@ -227,6 +200,6 @@ const SweepFamily sweep_paged_mixed = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
     .slack = 2,
 };

@@ -93,31 +93,24 @@ static void prepare(SweepCase *c)
 
 static kiln_status call(SweepCase *c) { return kiln_quantised_gemm(c->ops, NULL, c->own); }
 
-static double weight_at(const SweepCase *c, const Sizes *x, int64_t n, int64_t k)
-{
-    const char *const codes = sweep_find(c, "codes")->host;
-    const SweepTensor *const scales = sweep_find(c, "scales");
-    const int64_t at = n * x->K + k;
-    if (x->int4)
-        return (element_get(DTYPE_U4, codes, at) - sweep_at(sweep_find(c, "zeros"), at / x->G)) *
-               sweep_at(scales, at / x->G);
-    if (x->mxfp4) return element_get(DTYPE_E2M1, codes, at) * element_get(DTYPE_E8M0, scales->host, at / x->G);
-    if (x->by_blocks) return element_get(DTYPE_E4M3, codes, at) * sweep_at(scales, n / 128 * (x->K / 128) + k / 128);
-    return element_get(DTYPE_I8, codes, at) * sweep_at(scales, n);
-}
-
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    const SweepTensor *const a = sweep_find(c, "a"), *const a_scales = sweep_find(c, "a_scales");
-    const int64_t m = i / x.N, n = i % x.N;
-    double sum = 0;
-    (void)output;
-    for (int64_t k = 0; k < x.K; k++) {
-        const double factor = x.by_blocks ? sweep_at(a_scales, m * (x.K / 128) + k / 128) : 1;
-        sum += sweep_at(a, m * x.K + k) * factor * weight_at(c, &x, n, k);
-    }
-    return a_scales && !x.by_blocks ? sum * sweep_at(a_scales, m) : sum;
+    const char *const type = sweep_type(c, "a"), *const result = sweep_type(c, "c");
+    char zeros[64] = "";
+    const int n = (int)x.N, blocks = (int)(x.K / 128), groups = x.G ? 128 / (int)x.G : 0;
+    if (x.int4) snprintf(zeros, sizeof zeros, ", Z=zeros[%d][%d][%d]", n, blocks, groups);
+    if (x.by_blocks)
+        sweep_refer(c, "quant/fp8_block.tile", "fp8_block", "TC=%s, A=a, W=codes, SA=a_scales, SW=scales, C=c", result);
+    else if (!x.int4 && !x.mxfp4)
+        sweep_refer(c, "quant/bytes.tile", "quant_by_bytes",
+                    "TC=%s, A=a, W=codes[%d][%d][128], SA=a_scales, SW=scales, C=c", result, n, blocks);
+    else
+        sweep_refer(c, "quant/weights.tile", "quant_matmul",
+                    "T=%s, TC=%s, Q=%s, TS=%s, G=%d, A=a, W=codes[%d][%d][128], S=scales[%d][%d][%d], C=c, parts=1, "
+                    "columns=%d%s",
+                    type, result, x.mxfp4 ? "e2m1" : "u4", sweep_type(c, "scales"), (int)x.G, n, blocks, n, blocks,
+                    groups, n, zeros);
 }
 
 const SweepFamily sweep_quantised = {
@@ -130,6 +123,6 @@ const SweepFamily sweep_quantised = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
     .slack = 2,
 };

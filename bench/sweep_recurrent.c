@@ -2,16 +2,12 @@
 // sweep_recurrent.c - families recurrent, step and gradients: layers with a state of fixed size. OP says which: gdn,
 // kda, linear (with a gate for each head), retention (a decay for each head), mamba2.
 //
-// In all of these a column of the state (a row, in Mamba-2) depends on no other, so that float64 needs only one to say
-// what an element of the output should be. Of the gradients that of the values is compared: a recurrence like the
-// first, from the last token on.
+// In all of these a column of the state (a row, in Mamba-2) depends on no other: references are run over a few columns.
 #include "kiln/ops/recurrent.h"
 #include "sweep.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-enum { SIZE_MAX_KEYS = 256 };
 
 // Mamba-2: H heads of DV elements, HK groups, DK elements of a state's row.
 static const char *const ranges[] = {
@@ -157,18 +153,10 @@ static kiln_status call_forward(SweepCase *c)
                      : kiln_linear_attention_forward(c->ops, NULL, &args->linear);
 }
 
-// In place: a copy in host memory is what a step began with.
 static const kiln_tensor *make_states(SweepCase *c, const Sizes *x)
 {
-    SweepTensor *const t = x->mamba ? sweep_normal(c, "states", KILN_F32, 1, EXTENTS(x->B, x->H, x->DV, x->DK))
-                                    : sweep_normal(c, "states", KILN_F32, 1, EXTENTS(x->B, x->H, x->DK, x->DV));
-    if (!c->status && !t->own) {
-        char *const copy = malloc(kiln_tensor_bytes(&t->tensor) + 1);
-        if (!copy) abort();
-        t->host = memcpy(copy, t->host, kiln_tensor_bytes(&t->tensor));
-        t->own = true;
-    }
-    return &t->tensor;
+    const int64_t row = x->mamba ? x->DV : x->DK, column = x->mamba ? x->DK : x->DV;
+    return &sweep_in_place(c, sweep_normal(c, "states", KILN_F32, 1, EXTENTS(x->B, x->H, row, column)))->tensor;
 }
 
 static void prepare_step(SweepCase *c)
@@ -263,88 +251,145 @@ static kiln_status call_gradients(SweepCase *c)
                      : kiln_linear_attention_backward(c->ops, NULL, &args->linear_back);
 }
 
-// ---- one token of one head, in float64
+// ---- expected results: of one head of each key head, and of a few columns of it, which no other columns touch
 
-typedef struct Token {
-    double q[SIZE_MAX_KEYS], k[SIZE_MAX_KEYS], decay[SIZE_MAX_KEYS]; // q scaled; decay: what a state is multiplied by
-    double beta, skip;                                               // what a value is multiplied by
-} Token;
+enum { COLUMNS = 4, GRADIENT_COLUMNS = 2 };
 
-static void normalise(double *x, int64_t n)
+typedef struct Cut {
+    SweepCase *c;
+    int64_t outer, heads, each, width; // each: heads of a key head, of which one is taken; width: columns
+} Cut;
+
+static Cut cut_of(SweepCase *c, const Sizes *x, int64_t width)
 {
-    double sum = 1e-6;
-    for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
-    for (int64_t i = 0; i < n; i++) x[i] /= sqrt(sum);
+    return (Cut){ c, x->B * x->S, x->HK, x->H / x->HK, width };
 }
 
-static Token token_of(const SweepCase *c, const Sizes *x, int64_t b, int64_t t, int64_t h)
+static int64_t head_at(const Cut *cut, int64_t i) { return i * cut->each + i * 7 % cut->each; }
+static int64_t column_at(const Cut *cut, int64_t i, int64_t columns) { return i * 37 % (columns - cut->width + 1); }
+
+// Between a tensor of `columns` in each head and what is cut out of it, in either direction.
+static void copy_cut(const Cut *cut, char *whole, char *part, int64_t columns, size_t element, bool back)
 {
-    const SweepTensor *const gates = sweep_find(c, "gates"), *const beta = sweep_find(c, "beta");
-    const int64_t key_at = ((b * x->S + t) * x->HK + h / (x->H / x->HK)) * x->DK, head_at = (b * x->S + t) * x->H + h;
-    const double d = x->mamba ? log1p(exp(sweep_at(gates, head_at))) : 0;
-    Token token = { .beta = x->delta ? sweep_at(beta, head_at) : x->mamba ? d : 1 };
-    for (int64_t i = 0; i < x->DK; i++) {
-        token.q[i] = sweep_at(sweep_find(c, "q"), key_at + i);
-        token.k[i] = sweep_at(sweep_find(c, "k"), key_at + i);
-        token.decay[i] = x->mamba       ? exp(d * sweep_at(beta, h))
-                         : x->retention ? exp(sweep_at(sweep_find(c, "decay"), h))
-                                        : exp(sweep_at(gates, x->by_channel ? head_at * x->DK + i : head_at));
+    const size_t bytes = (size_t)cut->width * element;
+    for (int64_t i = 0; i < cut->outer * cut->heads; i++) {
+        const int64_t h = i % cut->heads, head = i / cut->heads * cut->heads * cut->each + head_at(cut, h);
+        char *const there = whole + (size_t)(head * columns + column_at(cut, h, columns)) * element;
+        char *const here = part + (size_t)i * bytes;
+        memcpy(back ? there : here, back ? here : there, bytes);
     }
-    if (x->delta) {
-        normalise(token.q, x->DK);
-        normalise(token.k, x->DK);
-    }
-    for (int64_t i = 0; i < x->DK && !x->mamba; i++) token.q[i] /= sqrt((double)x->DK);
-    return token;
 }
 
-// The column's state takes a token.
-static void take_token(const Sizes *x, const Token *token, double value, double *state)
+static void add_cut(const Cut *cut, const char *name, const SweepTensor *of, int64_t columns)
 {
-    double known = 0;
-    for (int64_t i = 0; i < x->DK; i++) {
-        state[i] *= token->decay[i];
-        known += x->delta ? token->k[i] * state[i] : 0;
-    }
-    for (int64_t i = 0; i < x->DK; i++) state[i] += token->k[i] * token->beta * (value - known);
+    const kiln_tensor *const t = &of->tensor;
+    int64_t shape[] = { t->shape[0], t->shape[1], cut->heads, columns };
+    if (t->rank == 1) sweep_between(cut->c, name, t->type, EXTENTS(cut->heads));
+    else sweep_between(cut->c, name, t->type, t->rank, shape);
 }
 
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
+// Of an input.
+static void cut_out(const Cut *cut, const char *name, const char *of)
+{
+    const SweepTensor *const t = sweep_find(cut->c, of);
+    const int64_t columns = t->tensor.rank < 4 ? 1 : t->tensor.shape[3];
+    Cut own = *cut;
+    if (columns == 1 || strcmp(of, "gates") == 0) own.width = columns; // one number of a head, or all of its channels
+    if (t->tensor.rank == 1) own.outer = 1;
+    add_cut(&own, name, t, own.width);
+    if (!cut->c->status)
+        copy_cut(&own, t->host, sweep_expected(cut->c, name), columns, (size_t)kiln_type_bits(t->tensor.type) / 8,
+                 false);
+}
+
+// Of an output.
+static void put_back(const Cut *cut, const char *name, const char *of)
+{
+    const SweepTensor *const t = sweep_find(cut->c, of);
+    char *const part = sweep_expected(cut->c, name), *const whole = sweep_expected(cut->c, of);
+    if (!cut->c->status)
+        copy_cut(cut, whole, part, t->tensor.shape[3], (size_t)kiln_type_bits(t->tensor.type) / 8, true);
+}
+
+static void cut_inputs(const Cut *cut, const Sizes *x)
+{
+    cut_out(cut, "v_cut", "v");
+    if (x->retention) cut_out(cut, "decay_cut", "decay");
+    else cut_out(cut, "gates_cut", "gates");
+    if (x->delta || x->mamba) cut_out(cut, "beta_cut", "beta");
+}
+
+static double scale_of(const Sizes *x) { return 1 / sqrt((double)x->DK); }
+
+static void refer_forward(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    const int64_t column = at % x.DV, h = at / x.DV % x.H, last = at / x.DV / x.H % x.S, b = at / x.DV / x.H / x.S;
-    const SweepTensor *const states = sweep_find(c, "states"), *const v = sweep_find(c, "v");
-    double state[SIZE_MAX_KEYS] = { 0 }, sum = 0;
-    (void)output;
-    for (int64_t i = 0; states && i < x.DK; i++)
-        state[i] = sweep_at(states, (b * x.H + h) * x.DK * x.DV + (x.mamba ? column * x.DK + i : i * x.DV + column));
-    for (int64_t t = 0; t <= last; t++) {
-        const Token token = token_of(c, &x, b, t, h);
-        take_token(&x, &token, sweep_at(v, ((b * x.S + t) * x.H + h) * x.DV + column), state);
-        if (t < last) continue;
-        for (int64_t i = 0; i < x.DK; i++) sum += token.q[i] * state[i];
-    }
-    return sum;
+    const Cut cut = cut_of(c, &x, COLUMNS);
+    char build[160];
+    cut_inputs(&cut, &x);
+    add_cut(&cut, "out_cut", sweep_find(c, "out"), COLUMNS);
+    snprintf(build, sizeof build, "T=%s, DK=%d, DV=%d, Q=q, K=k, V=v_cut, O=out_cut, scale=%.17g", sweep_type(c, "q"),
+             (int)x.DK, COLUMNS, scale_of(&x));
+    if (x.by_channel)
+        sweep_refer(c, "linear/kda.tile", "kda_forward", "%s, NORM=true, Gi=gates_cut, Beta=beta_cut", build);
+    else if (x.delta)
+        sweep_refer(c, "linear/gdn.tile", "gdn_forward", "%s, NORM=true, Gi=gates_cut, Beta=beta_cut", build);
+    else if (x.mamba)
+        sweep_refer(c, "linear/mamba2.tile", "mamba2_forward",
+                    "T=%s, P=%d, N=%d, U=v_cut, Dt=gates_cut, A=beta_cut, Bm=k, C=q, Y=out_cut", sweep_type(c, "q"),
+                    COLUMNS, (int)x.DK);
+    else
+        sweep_refer(c, "linear/linear_attention.tile", "linear_attention", "%s, %s", build,
+                    x.retention ? "Decay=decay_cut" : "Gi=gates_cut");
+    put_back(&cut, "out_cut", "out");
 }
 
-// From the last token back: `pull` is the gradient of the column's state after a token.
-static double expected_gradient(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer_step(SweepCase *c)
 {
     const Sizes x = sizes_of(&c->shape);
-    const int64_t column = at % x.DV, h = at / x.DV % x.H, first = at / x.DV / x.H % x.S, b = at / x.DV / x.H / x.S;
-    const SweepTensor *const dout = sweep_find(c, "dout");
-    double pull[SIZE_MAX_KEYS] = { 0 }, sum = 0;
-    (void)output;
-    for (int64_t t = x.S - 1; t >= first; t--) {
-        const Token token = token_of(c, &x, b, t, h);
-        const double from = sweep_at(dout, ((b * x.S + t) * x.H + h) * x.DV + column);
-        sum = 0;
-        for (int64_t i = 0; i < x.DK; i++) sum += token.k[i] * (pull[i] += token.q[i] * from);
-        for (int64_t i = 0; i < x.DK; i++)
-            pull[i] = token.decay[i] * (pull[i] - (x.delta ? token.k[i] * token.beta * sum : 0));
-        sum *= token.beta;
-    }
-    return sum;
+    char build[160];
+    snprintf(build, sizeof build, "T=%s, DK=%d, DV=%d, G=%d, Q=q, K=k, V=v, X=states, O=out, scale=%.17g",
+             sweep_type(c, "q"), (int)x.DK, (int)x.DV, (int)(x.H / x.HK), scale_of(&x));
+    if (x.by_channel) sweep_refer(c, "linear/kda.tile", "kda_step", "%s, NORM=true, Gi=gates, Beta=beta", build);
+    else if (x.mamba)
+        sweep_refer(c, "linear/mamba2.tile", "mamba2_step",
+                    "T=%s, P=%d, N=%d, G=%d, U=v, Dt=gates, A=beta, Bm=k, C=q, X=states, Y=out", sweep_type(c, "q"),
+                    (int)x.DV, (int)x.DK, (int)(x.H / x.HK));
+    else
+        sweep_refer(c, "linear/step.tile", "recurrent_step", "%s, DELTA=%s, NORM=%s, %s", build,
+                    x.delta ? "true" : "false", x.delta ? "true" : "false",
+                    x.delta       ? "Gi=gates, Beta=beta"
+                    : x.retention ? "Decay=decay"
+                                  : "Gi=gates");
+}
+
+// Of the columns of the values' gradient; other gradients are sums over all columns.
+static void refer_gradients(SweepCase *c)
+{
+    const Sizes x = sizes_of(&c->shape);
+    const Cut cut = cut_of(c, &x, GRADIENT_COLUMNS);
+    char build[160];
+    cut_inputs(&cut, &x);
+    cut_out(&cut, "dout_cut", "dout");
+    add_cut(&cut, "dv_cut", sweep_find(c, "dv"), GRADIENT_COLUMNS);
+    if (!x.retention) add_cut(&cut, "dgates_cut", sweep_find(c, "gates"), x.by_channel ? x.DK : 1);
+    if (x.delta || x.mamba) add_cut(&cut, "dbeta_cut", sweep_find(c, "beta"), 1);
+    snprintf(build, sizeof build,
+             "T=%s, DK=%d, DV=%d, Q=q, K=k, V=v_cut, dO=dout_cut, dQ=dq, dK=dk, dV=dv_cut, scale=%.17g",
+             sweep_type(c, "q"), (int)x.DK, GRADIENT_COLUMNS, scale_of(&x));
+    if (x.delta)
+        sweep_refer(c, x.by_channel ? "linear/kda_backward.tile" : "linear/gdn_backward.tile",
+                    x.by_channel ? "kda_backward" : "gdn_backward",
+                    "%s, NORM=true, Gi=gates_cut, Beta=beta_cut, dGi=dgates_cut, dBeta=dbeta_cut", build);
+    else if (x.mamba)
+        sweep_refer(c, "linear/mamba2_backward.tile", "mamba2_backward",
+                    "T=%s, P=%d, N=%d, U=v_cut, Dt=gates_cut, A=beta_cut, Bm=k, Cm=q, dOut=dout_cut, dU=dv_cut, "
+                    "dDt=dgates_cut, dA=dbeta_cut, dBm=dk, dC=dq",
+                    sweep_type(c, "q"), GRADIENT_COLUMNS, (int)x.DK);
+    else
+        sweep_refer(c, "linear/linear_attention_backward.tile", "linear_attention_backward", "%s, %s", build,
+                    x.retention ? "Decay=decay_cut" : "Gi=gates_cut, dGi=dgates_cut");
+    put_back(&cut, "dv_cut", "dv");
 }
 
 const SweepFamily sweep_recurrent = {
@@ -357,7 +402,7 @@ const SweepFamily sweep_recurrent = {
     .bytes = forward_bytes,
     .prepare = prepare_forward,
     .call = call_forward,
-    .expected = expected,
+    .refer = refer_forward,
     .samples = 16,
     .slack = 4, // W, U and states are rounded to T between products
 };
@@ -371,7 +416,7 @@ const SweepFamily sweep_step = {
     .bytes = step_bytes,
     .prepare = prepare_step,
     .call = call_step,
-    .expected = expected,
+    .refer = refer_step,
 };
 
 const SweepFamily sweep_gradients = {
@@ -383,7 +428,7 @@ const SweepFamily sweep_gradients = {
     .bytes = gradient_bytes,
     .prepare = prepare_gradients,
     .call = call_gradients,
-    .expected = expected_gradient,
+    .refer = refer_gradients,
     .samples = 8,
     .slack = 4,
 };

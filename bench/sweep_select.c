@@ -9,7 +9,6 @@
 #include "kiln/ops/sampling.h"
 #include "sweep.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static const char *const ranges[] = {
@@ -79,12 +78,16 @@ static void prepare(SweepCase *c)
     } else if (shape_is(&c->shape, "OP", "select")) {
         args->select.logits = x;
         args->select.indices = &sweep_output(c, "indices", KILN_I32, true, EXTENTS(m, k))->tensor;
+        sweep_between(c, "values", KILN_F32, EXTENTS(m, k < n ? k : n));
+        sweep_between(c, "columns", KILN_I32, EXTENTS(m, k < n ? k : n));
     } else if (shape_is(&c->shape, "OP", "argmax")) {
         args->argmax.x = x;
         args->argmax.index = &sweep_output(c, "indices", KILN_I32, true, EXTENTS(m))->tensor;
     } else {
         args->sample.logits = x;
         prepare_sample(c, &args->sample, m, k);
+        sweep_between(c, "drawn", KILN_I32, EXTENTS(m));
+        sweep_between(c, "all", KILN_F32, EXTENTS(m, n));
     }
 }
 
@@ -97,77 +100,56 @@ static kiln_status call(SweepCase *c)
     return kiln_sample(c->ops, NULL, &args->sample);
 }
 
-// ---- a row in float64
+// ---- expected results
 
-static int descending(const void *a, const void *b)
+static int ascending(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
 }
 
-// The elements of a row from the largest down; free it.
-static double *sorted_row(const SweepTensor *x, int64_t row, int64_t n)
+// kiln_topk_select gives the columns of topk_rows in ascending order.
+static void refer_select(SweepCase *c, int64_t m, int64_t n, int64_t k)
 {
-    double *const sorted = malloc(sizeof *sorted * (size_t)n);
-    if (!sorted) abort();
-    for (int64_t i = 0; i < n; i++) sorted[i] = sweep_at(x, row * n + i);
-    qsort(sorted, (size_t)n, sizeof *sorted, descending);
-    return sorted;
-}
-
-// The column of the element of rank k: of equal ones the lowest first.
-static int64_t column_of(const SweepTensor *x, int64_t row, int64_t n, const double *sorted, int64_t k)
-{
-    int64_t equal = 0;
-    while (k - equal > 0 && sorted[k - equal - 1] == sorted[k]) equal++;
-    for (int64_t i = 0; i < n; i++)
-        if (sweep_at(x, row * n + i) == sorted[k] && equal-- == 0) return i;
-    return -1;
-}
-
-// The column in place j of the K largest in ascending order of columns.
-static int64_t place_of(const SweepTensor *x, int64_t row, int64_t n, const double *sorted, int64_t k, int64_t j)
-{
-    const double least = sorted[(k < n ? k : n) - 1];
-    int64_t equal = k < n ? k : n; // how many of the least are taken
-    for (int64_t i = 0; i < n && sorted[i] > least; i++) equal--;
-    for (int64_t i = 0; i < n; i++) {
-        const double value = sweep_at(x, row * n + i);
-        if ((value > least || (value == least && equal-- > 0)) && j-- == 0) return i;
+    const int64_t some = k < n ? k : n;
+    sweep_refer(c, "topk/rows.tile", "topk_rows", "T=f32, K=%d, X=x, Value=values, Index=columns", (int)some);
+    int32_t *from = (int32_t *)(void *)sweep_expected(c, "columns"),
+            *to = (int32_t *)(void *)sweep_expected(c, "indices");
+    for (int64_t row = 0; !c->status && row < m; row++, from += some, to += k) {
+        if (from[0] < 0) continue; // of no instance
+        qsort(from, (size_t)some, sizeof *from, ascending);
+        memcpy(to, from, (size_t)some * sizeof *to);
     }
-    return -1;
 }
 
-// What the drawn token's probability is among the candidates; 0: it is none of them.
-static double probability_of(const SweepCase *c, const SweepTensor *x, int64_t row, int64_t n, const double *sorted)
+// Which token is drawn hangs on roundings; its probability does not: the reference gives those of all tokens.
+static void refer_sample(SweepCase *c, int64_t m, int64_t n)
 {
-    const int64_t k = shape_get(&c->shape, "K") > 0 ? shape_get(&c->shape, "K") : n;
-    const SweepTensor *const tokens = sweep_find(c, "tokens");
-    double all = 0, taken = 0;
-    int32_t token = -1;
-    int64_t last = 0;
-    if (kiln_download(c->machine->device, &token, (const int32_t *)tokens->tensor.data + row, sizeof token) ||
-        token < 0)
-        return 0;
-    for (int64_t i = 0; i < k; i++) all += exp(sorted[i] - sorted[0]);
-    for (; last < k && taken < TOP_P * all; last++) taken += exp(sorted[last] - sorted[0]);
-    const double own = sweep_at(x, row * n + token);
-    return own >= sorted[last - 1] ? exp(own - sorted[0]) / taken : 0;
+    sweep_refer(c, "topk/sample.tile", "sample",
+                "T=%s, LOGIT=x, TOPK=top_k, TOPP=top_p, SEED=seeds, TOKEN=drawn, PROBABILITY=probabilities, ALL=all",
+                sweep_type(c, "x"));
+    const int32_t *const drawn = (const int32_t *)(void *)sweep_expected(c, "drawn");
+    float *const probabilities = (float *)(void *)sweep_expected(c, "probabilities");
+    const float *const all = (const float *)(void *)sweep_expected(c, "all");
+    for (int64_t row = 0; !c->status && row < m; row++) {
+        int32_t token = -1;
+        if (drawn[row] < 0) continue; // of no instance
+        sweep_try(c, kiln_download(c->machine->device, &token,
+                                   (const int32_t *)sweep_find(c, "tokens")->tensor.data + row, sizeof token));
+        probabilities[row] = token >= 0 && token < n ? all[row * n + token] : 0;
+    }
 }
 
-static double expected(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer(SweepCase *c)
 {
-    const SweepTensor *const x = sweep_find(c, "x");
-    const int64_t n = shape_get(&c->shape, "N"), k = output->tensor.rank == 2 ? output->tensor.shape[1] : 1,
-                  row = at / k;
-    double *const sorted = sorted_row(x, row, n);
-    double is;
-    if (strcmp(output->name, "probabilities") == 0) is = probability_of(c, x, row, n, sorted);
-    else if (strcmp(output->name, "values") == 0) is = sorted[at % k];
-    else if (!shape_is(&c->shape, "OP", "select")) is = (double)column_of(x, row, n, sorted, at % k);
-    else is = (double)place_of(x, row, n, sorted, k, at % k);
-    free(sorted);
-    return is;
+    const int64_t m = shape_get(&c->shape, "M"), n = shape_get(&c->shape, "N"), k = shape_get(&c->shape, "K");
+    const char *const type = sweep_type(c, "x");
+    if (shape_is(&c->shape, "OP", "topk"))
+        sweep_refer(c, "topk/rows.tile", "topk_rows", "T=%s, K=%d, X=x, Value=values, Index=indices", type, (int)k);
+    else if (shape_is(&c->shape, "OP", "argmax"))
+        sweep_refer(c, "nn/embedding.tile", "argmax", "T=%s, X=x, INDEX=indices", type);
+    else if (shape_is(&c->shape, "OP", "select")) refer_select(c, m, n, k);
+    else refer_sample(c, m, n);
 }
 
 const SweepFamily sweep_select = {
@@ -181,5 +163,6 @@ const SweepFamily sweep_select = {
     .bytes = bytes,
     .prepare = prepare,
     .call = call,
-    .expected = expected,
+    .refer = refer,
+    .samples = 16, // the reference looks through a row for each element
 };

@@ -77,32 +77,23 @@ static void prepare_nsa(SweepCase *c) { make_selected(c, sweep_own(c, sizeof(kil
 
 static kiln_status call_nsa(SweepCase *c) { return kiln_nsa_selected_forward(c->ops, NULL, c->own); }
 
-// row: token * H + head; keys are those of the list's blocks, one after the other.
-static KeyPlace nsa_place(const SweepCase *c, int64_t row, int64_t n)
+static double scale_of(const Shape *s) { return 1 / sqrt(get(s, "D")); }
+
+// Build values and arguments that references of the selected branch share.
+static void print_selected(const SweepCase *c, char *text, size_t bytes)
 {
     const Shape *const s = &c->shape;
-    const int64_t S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"), block = shape_get(s, "BS");
-    const int64_t token = row / H, t = token % S, chosen = listed(t / block, n / block, shape_get(s, "PLACES"));
-    const int64_t j = chosen * block + n % block;
-    if (chosen < 0 || j > t) return (KeyPlace){ -1, -1 };
-    const int64_t at = ((token / S * S + j) * HKV + row % H / (H / HKV)) * shape_get(s, "D");
-    return (KeyPlace){ at, at };
+    snprintf(text, bytes, "T=%s, D=%d, DV=%d, G=%d, BS=%d, Q=q, K=k, V=v, max_len=%d, scale=%.17g", sweep_type(c, "q"),
+             (int)shape_get(s, "D"), (int)shape_get(s, "D"), (int)(shape_get(s, "H") / shape_get(s, "HKV")),
+             (int)shape_get(s, "BS"), (int)shape_get(s, "S"), scale_of(s));
 }
 
-static double expected_nsa(const SweepCase *c, const SweepTensor *output, int64_t i)
+static void refer_nsa(SweepCase *c)
 {
-    const int64_t D = output->tensor.shape[output->tensor.rank - 1];
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = sweep_find(c, "k"),
-                                        .v = sweep_find(c, "v"),
-                                        .q_at = i / D * D,
-                                        .d = D,
-                                        .keys = shape_get(&c->shape, "PLACES") * shape_get(&c->shape, "BS"),
-                                        .column = i % D,
-                                        .scale = 1 / sqrt((double)D),
-                                        .place = nsa_place,
-                                        .row = i / D });
+    char selected[192];
+    print_selected(c, selected, sizeof selected);
+    sweep_refer(c, "nsa/selected.tile", "nsa_selected", "%s, Idx=lists, O=out, sequences=%d", selected,
+                (int)shape_get(&c->shape, "B"));
 }
 
 const SweepFamily sweep_nsa = {
@@ -114,7 +105,7 @@ const SweepFamily sweep_nsa = {
     .bytes = nsa_bytes,
     .prepare = prepare_nsa,
     .call = call_nsa,
-    .expected = expected_nsa,
+    .refer = refer_nsa,
 };
 
 // ---- all branches with their gates: compared over given lists, timed with the lists that the call chooses itself
@@ -125,6 +116,15 @@ typedef struct WholeArgs {
 } WholeArgs;
 
 enum { NSA_WINDOW = 512 };
+
+// Sequences of S tokens.
+static void make_offsets(SweepCase *c)
+{
+    const int64_t B = shape_get(&c->shape, "B"), S = shape_get(&c->shape, "S");
+    int32_t *const offsets = sweep_integers(c, B + 1);
+    for (int64_t b = 0; offsets && b <= B; b++) offsets[b] = (int32_t)(b * S);
+    sweep_made(c, "offsets", KILN_I32, offsets, EXTENTS(B + 1));
+}
 
 static void prepare_whole(SweepCase *c)
 {
@@ -145,6 +145,12 @@ static void prepare_whole(SweepCase *c)
     args->g_selected = &sweep_uniform(c, "g_selected", type, 0, 1, EXTENTS(B * S, H))->tensor;
     args->g_window = &sweep_uniform(c, "g_window", type, 0, 1, EXTENTS(B * S, H))->tensor;
     args->out = &sweep_output(c, "out", type, true, EXTENTS(B * S, H, D))->tensor;
+    make_offsets(c);
+    sweep_between(c, "pooled_k", type, EXTENTS(B * S / shape_get(s, "BS") + B, HKV, D));
+    sweep_between(c, "pooled_v", type, EXTENTS(B * S / shape_get(s, "BS") + B, HKV, D));
+    sweep_between(c, "compressed", type, EXTENTS(B * S, H, D));
+    sweep_between(c, "selected", type, EXTENTS(B * S, H, D));
+    sweep_between(c, "near", type, EXTENTS(B * S, H, D));
     args->sequences = B;
     args->block_size = shape_get(s, "BS");
     args->blocks = places;
@@ -169,54 +175,34 @@ static kiln_status call_whole(SweepCase *c)
     return kiln_nsa_forward(c->ops, NULL, &whole->nsa);
 }
 
-static KeyPlace window_place(const SweepCase *c, int64_t row, int64_t n)
+// Of its branches, of which each reference has an instance for a head of a token, and draws the same ones.
+static void refer_whole(SweepCase *c)
 {
     const Shape *const s = &c->shape;
-    const int64_t S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"), token = row / H,
-                  j = token % S - n;
-    if (j < 0) return (KeyPlace){ -1, -1 };
-    const int64_t at = ((token / S * S + j) * HKV + row % H / (H / HKV)) * shape_get(s, "D");
-    return (KeyPlace){ at, at };
-}
-
-// Over the means of whole blocks, the last of which may end with the token.
-static double expected_compressed(const SweepCase *c, int64_t row, int64_t column)
-{
-    const Shape *const s = &c->shape;
-    const int64_t S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"), D = shape_get(s, "D"),
-                  BS = shape_get(s, "BS");
-    const SweepTensor *const q = sweep_find(c, "q"), *const k = sweep_find(c, "k"), *const v = sweep_find(c, "v");
-    const int64_t token = row / H, first = token / S * S, head = row % H / (H / HKV);
-    double sum = 0, out = 0;
-    for (int64_t block = 0; (block + 1) * BS <= token % S + 1; block++) {
-        double score = 0, value = 0;
-        for (int64_t t = first + block * BS; t < first + (block + 1) * BS; t++) {
-            score += sweep_dot(q, row * D, 1, k, (t * HKV + head) * D, 1, D) / (double)BS;
-            value += sweep_at(v, (t * HKV + head) * D + column) / (double)BS;
-        }
-        sum += exp(score / sqrt((double)D));
-        out += exp(score / sqrt((double)D)) * value;
-    }
-    return sum > 0 ? out / sum : 0;
-}
-
-static double expected_whole(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    const int64_t D = shape_get(&c->shape, "D"), row = i / D;
-    const SoftmaxRow window = { .c = c,
-                                .q = sweep_find(c, "q"),
-                                .k = sweep_find(c, "k"),
-                                .v = sweep_find(c, "v"),
-                                .q_at = row * D,
-                                .d = D,
-                                .keys = NSA_WINDOW,
-                                .column = i % D,
-                                .scale = 1 / sqrt((double)D),
-                                .place = window_place,
-                                .row = row };
-    return sweep_at(sweep_find(c, "g_compressed"), row) * expected_compressed(c, row, i % D) +
-           sweep_at(sweep_find(c, "g_selected"), row) * expected_nsa(c, output, i) +
-           sweep_at(sweep_find(c, "g_window"), row) * sweep_softmax(&window);
+    const int D = (int)shape_get(s, "D");
+    const char *const type = sweep_type(c, "q");
+    char selected[192];
+    print_selected(c, selected, sizeof selected);
+    for (int i = 0; i < 2; i++)
+        sweep_refer_all(c, "nsa/compress.tile", "nsa_pool", "T=%s, D=%d, BS=%d, X=%s, Offset=offsets, Y=%s, max_len=%d",
+                        type, D, (int)shape_get(s, "BS"), i ? "v" : "k", i ? "pooled_v" : "pooled_k",
+                        (int)shape_get(s, "S"));
+    sweep_refer(
+        c, "nsa/compress.tile", "nsa_compressed",
+        "T=%s, D=%d, DV=%d, G=%d, BS=%d, Q=q, K=pooled_k, V=pooled_v, Offset=offsets, O=compressed, max_len=%d, "
+        "scale=%.17g",
+        type, D, D, (int)(shape_get(s, "H") / shape_get(s, "HKV")), (int)shape_get(s, "BS"), (int)shape_get(s, "S"),
+        scale_of(s));
+    sweep_refer(c, "nsa/selected.tile", "nsa_selected", "%s, Idx=lists, O=selected, sequences=%d", selected,
+                (int)shape_get(s, "B"));
+    sweep_refer(c, "attention/varlen.tile", "attention_varlen",
+                "T=%s, D=%d, DV=%d, CAUSAL=true, WINDOW=%d, Q=q, K=k, V=v, QOffset=offsets, KOffset=offsets, O=near, "
+                "max_queries=%d, scale=%.17g",
+                type, D, D, NSA_WINDOW, (int)shape_get(s, "S"), scale_of(s));
+    sweep_refer(
+        c, "nsa/combine.tile", "nsa_combine",
+        "T=%s, TG=%s, DV=%d, Oc=compressed, Os=selected, Ow=near, Gc=g_compressed, Gs=g_selected, Gw=g_window, O=out",
+        type, type, D);
 }
 
 static double whole_operations(const Shape *s)
@@ -236,7 +222,7 @@ const SweepFamily sweep_nsa_whole = {
     .bytes = nsa_bytes,
     .prepare = prepare_whole,
     .call = call_whole,
-    .expected = expected_whole,
+    .refer = refer_whole,
     .samples = 16,
     .slack = 2,
 };
@@ -247,6 +233,28 @@ typedef struct NsaGradientArgs {
     kiln_nsa_selected_args forward;
     kiln_nsa_selected_backward_args backward;
 } NsaGradientArgs;
+
+// The lists of tokens as nsa_backward_queries takes them: sequence n begins n places later; all of them are wanted.
+static void make_numbers(SweepCase *c)
+{
+    const Shape *const s = &c->shape;
+    const int64_t B = shape_get(s, "B"), S = shape_get(s, "S"), HKV = shape_get(s, "HKV"),
+                  places = shape_get(s, "PLACES"), slots = B * S + B;
+    int32_t *const numbers = sweep_integers(c, slots * HKV), *const blocks = sweep_integers(c, slots * HKV * places),
+                   *const wanted = sweep_integers(c, slots * HKV * places);
+    for (int64_t i = 0; numbers && blocks && wanted && i < B * S * HKV; i++) {
+        const int64_t token = i / HKV, at = i + token / S * HKV;
+        for (int64_t j = 0; j < places; j++) {
+            const int64_t block = listed(token % S / shape_get(s, "BS"), j, places);
+            if (block < 0) continue;
+            wanted[at * places + numbers[at]] = 1;
+            blocks[at * places + numbers[at]++] = (int32_t)block;
+        }
+    }
+    sweep_made(c, "numbers", KILN_I32, numbers, EXTENTS(slots, HKV));
+    sweep_made(c, "blocks", KILN_I32, blocks, EXTENTS(slots, HKV, places));
+    sweep_made(c, "wanted", KILN_I32, wanted, EXTENTS(slots, HKV, places));
+}
 
 static void prepare_nsa_gradients(SweepCase *c)
 {
@@ -268,6 +276,10 @@ static void prepare_nsa_gradients(SweepCase *c)
     back->dq = &sweep_output(c, "dq", f->q->type, true, 3, f->q->shape)->tensor;
     back->dk = &sweep_output(c, "dk", f->q->type, false, 3, f->k->shape)->tensor;
     back->dv = &sweep_output(c, "dv", f->q->type, false, 3, f->v->shape)->tensor;
+    make_offsets(c);
+    make_numbers(c);
+    sweep_between(c, "lse2", KILN_F32, 2, f->q->shape);
+    sweep_between(c, "delta", KILN_F32, 2, f->q->shape);
     SWEEP_WORKSPACE(c, kiln_nsa_selected_backward, back);
     if (!c->status) sweep_try(c, kiln_nsa_selected_forward(c->ops, NULL, &args->forward));
 }
@@ -277,28 +289,19 @@ static kiln_status call_nsa_gradients(SweepCase *c)
     return kiln_nsa_selected_backward(c->ops, NULL, &((NsaGradientArgs *)c->own)->backward);
 }
 
-// Scores are small enough for plain exponentials.
-static double expected_nsa_gradient(const SweepCase *c, const SweepTensor *output, int64_t at)
+static void refer_nsa_gradients(SweepCase *c)
 {
-    const SweepTensor *const q = sweep_find(c, "q"), *const k = sweep_find(c, "k"), *const v = sweep_find(c, "v"),
-                             *const dout = sweep_find(c, "dout");
-    const int64_t D = output->tensor.shape[2], row = at / D,
-                  keys = shape_get(&c->shape, "PLACES") * shape_get(&c->shape, "BS");
-    const double scale = 1 / sqrt((double)D);
-    double sum = 0, pulls = 0, elements = 0,
-           both = 0; // of weights, of weights times: the pull of a key, its element, both
-    for (int64_t n = 0; n < keys; n++) {
-        const KeyPlace p = nsa_place(c, row, n);
-        if (p.key < 0) continue;
-        const double weight = exp(scale * sweep_dot(q, row * D, 1, k, p.key, 1, D)),
-                     element = sweep_at(k, p.key + at % D);
-        const double pull = sweep_dot(dout, row * D, 1, v, p.value, 1, D);
-        sum += weight;
-        pulls += weight * pull;
-        elements += weight * element;
-        both += weight * pull * element;
-    }
-    return sum > 0 ? scale * (both - pulls * elements / sum) / sum : 0;
+    static const char file[] = "nsa/backward.tile";
+    const Shape *const s = &c->shape;
+    char selected[192];
+    print_selected(c, selected, sizeof selected);
+    sweep_refer_all(c, file, "nsa_backward_rows",
+                    "T=%s, D=%d, DV=%d, G=%d, O=out, dO=dout, LSE=lse, LSE2=lse2, Delta=delta", sweep_type(c, "q"),
+                    (int)shape_get(s, "D"), (int)shape_get(s, "D"), (int)(shape_get(s, "H") / shape_get(s, "HKV")));
+    sweep_refer(
+        c, file, "nsa_backward_queries",
+        "%s, BT=1, dO=dout, LSE2=lse2, Delta=delta, Number=numbers, Block=blocks, Want=wanted, Offset=offsets, dQ=dq",
+        selected);
 }
 
 static double nsa_gradient_operations(const Shape *s) { return 2.5 * nsa_operations(s); }
@@ -313,7 +316,7 @@ const SweepFamily sweep_nsa_gradients = {
     .bytes = nsa_gradient_bytes,
     .prepare = prepare_nsa_gradients,
     .call = call_nsa_gradients,
-    .expected = expected_nsa_gradient,
+    .refer = refer_nsa_gradients,
     .slack = 2,
 };
 
@@ -363,6 +366,20 @@ static void prepare_sparse(SweepCase *c)
 
 static kiln_status call_sparse(SweepCase *c) { return kiln_block_sparse(c->ops, NULL, c->own); }
 
+// Over a list of each block of queries, or a mask.
+static void refer_blocks(SweepCase *c, int block, const char *chosen)
+{
+    const Shape *const s = &c->shape;
+    const int D = (int)shape_get(s, "D"), S = (int)shape_get(s, "S");
+    sweep_refer(
+        c, "sparse/block.tile", "block_sparse",
+        "T=%s, D=%d, DV=%d, CAUSAL=true, BQ=%d, BK=%d, Q=q, K=k, V=v, %s, O=out, max_queries=%d, max_keys=%d, room=0, "
+        "first_row=0, scale=%.17g",
+        sweep_type(c, "q"), D, D, block, block, chosen, S, S, scale_of(s));
+}
+
+static void refer_sparse(SweepCase *c) { refer_blocks(c, (int)shape_get(&c->shape, "BS"), "LIST=lists"); }
+
 const SweepFamily sweep_sparse = {
     .name = "sparse",
     .about = "kiln_block_sparse by lists, causal; peer: PyTorch's flex_attention, on a CPU its attention with a mask",
@@ -372,7 +389,7 @@ const SweepFamily sweep_sparse = {
     .bytes = sparse_bytes,
     .prepare = prepare_sparse,
     .call = call_sparse,
-    .expected = expected_nsa,
+    .refer = refer_sparse,
 };
 
 // ---- the same in decoding: one query of each request, lists of blocks over a contiguous cache
@@ -433,37 +450,14 @@ static void prepare_decode(SweepCase *c)
 
 static kiln_status call_decode(SweepCase *c) { return kiln_block_sparse_decode(c->ops, NULL, c->own); }
 
-static KeyPlace decode_place(const SweepCase *c, int64_t row, int64_t n)
+static void refer_decode(SweepCase *c)
 {
     const Shape *const s = &c->shape;
-    const int64_t S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"), block = shape_get(s, "BS");
-    const int64_t chosen = listed((S - 1) / block, n / block, shape_get(s, "PLACES")), j = chosen * block + n % block;
-    if (chosen < 0 || j >= S) return (KeyPlace){ -1, -1 };
-    const int64_t at = ((row / H * S + j) * HKV + row % H / (H / HKV)) * shape_get(s, "D");
-    return (KeyPlace){ at, at };
-}
-
-static double softmax_of(const SweepCase *c, int64_t i, int64_t keys,
-                         KeyPlace (*place)(const SweepCase *, int64_t, int64_t))
-{
-    const int64_t D = shape_get(&c->shape, "D");
-    return sweep_softmax(&(SoftmaxRow){ .c = c,
-                                        .q = sweep_find(c, "q"),
-                                        .k = sweep_find(c, "k"),
-                                        .v = sweep_find(c, "v"),
-                                        .q_at = i / D * D,
-                                        .d = D,
-                                        .keys = keys,
-                                        .column = i % D,
-                                        .scale = 1 / sqrt((double)D),
-                                        .place = place,
-                                        .row = i / D });
-}
-
-static double expected_decode(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    (void)output;
-    return softmax_of(c, i, shape_get(&c->shape, "PLACES") * shape_get(&c->shape, "BS"), decode_place);
+    const int D = (int)shape_get(s, "D");
+    sweep_refer(
+        c, "sparse/decode.tile", "sparse_decode",
+        "T=%s, D=%d, DV=%d, G=%d, BS=%d, Q=q, K=k, V=v, LIST=lists, LENGTH=lengths, O=out, splits=1, scale=%.17g",
+        sweep_type(c, "q"), D, D, (int)(shape_get(s, "H") / shape_get(s, "HKV")), (int)shape_get(s, "BS"), scale_of(s));
 }
 
 const SweepFamily sweep_sparse_decode = {
@@ -476,7 +470,7 @@ const SweepFamily sweep_sparse_decode = {
     .bytes = decode_bytes,
     .prepare = prepare_decode,
     .call = call_decode,
-    .expected = expected_decode,
+    .refer = refer_decode,
 };
 
 // ---- SeerAttention: a mask of the TOP best scores of blocks, then attention under it
@@ -514,7 +508,7 @@ static void prepare_seer(SweepCase *c)
     const int64_t B = shape_get(s, "B"), S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"),
                   D = shape_get(s, "D"), blocks = seer_blocks(s);
     const kiln_type type = shape_type(s, "T");
-    const kiln_tensor *const mask = &sweep_output(c, "mask", KILN_U8, false, EXTENTS(B, H, blocks, blocks))->tensor;
+    const kiln_tensor *const mask = &sweep_output(c, "mask", KILN_U8, true, EXTENTS(B, H, blocks, blocks))->tensor;
     args->mask =
         (kiln_block_mask_args){ .scores =
                                     &sweep_normal(c, "scores", KILN_F32, 1, EXTENTS(B, H, blocks, blocks))->tensor,
@@ -539,29 +533,14 @@ static kiln_status call_seer(SweepCase *c)
     return status ? status : kiln_block_sparse(c->ops, NULL, &args->attention);
 }
 
-static KeyPlace seer_place(const SweepCase *c, int64_t row, int64_t j)
+// Of the mask some rows; attention under the mask as it is.
+static void refer_seer(SweepCase *c)
 {
     const Shape *const s = &c->shape;
-    const int64_t S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"), blocks = seer_blocks(s),
-                  own = row / H % S / SEER_BLOCK;
-    const SweepTensor *const scores = sweep_find(c, "scores");
-    const int64_t scores_at = ((row / H / S * H + row % H) * blocks + own) * blocks, block = j / SEER_BLOCK;
-    if (j > row / H % S) return (KeyPlace){ -1, -1 };
-    const double score = sweep_at(scores, scores_at + block);
-    int64_t above = 0;
-    for (int64_t n = 0; n <= own; n++) {
-        const double other = sweep_at(scores, scores_at + n);
-        above += other > score || (other == score && n < block);
-    }
-    if (above >= shape_get(s, "TOP")) return (KeyPlace){ -1, -1 };
-    const int64_t at = ((row / H / S * S + j) * HKV + row % H / (H / HKV)) * shape_get(s, "D");
-    return (KeyPlace){ at, at };
-}
-
-static double expected_seer(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    (void)output;
-    return softmax_of(c, i, shape_get(&c->shape, "S"), seer_place);
+    sweep_refer(c, "sparse/lists.tile", "block_mask",
+                "CAUSAL=true, SCORE=scores, MASK=mask, S=%d, SKV=%d, top=%d, whole=0, threshold=0",
+                (int)shape_get(s, "S"), (int)shape_get(s, "S"), (int)shape_get(s, "TOP"));
+    refer_blocks(c, SEER_BLOCK, "MASK=mask");
 }
 
 const SweepFamily sweep_seer = {
@@ -574,7 +553,7 @@ const SweepFamily sweep_seer = {
     .bytes = seer_bytes,
     .prepare = prepare_seer,
     .call = call_seer,
-    .expected = expected_seer,
+    .refer = refer_seer,
     .samples = 16,
 };
 
@@ -650,23 +629,11 @@ static void prepare_slash(SweepCase *c)
 
 static kiln_status call_slash(SweepCase *c) { return kiln_vertical_slash(c->ops, NULL, c->own); }
 
-static KeyPlace slash_place(const SweepCase *c, int64_t row, int64_t j)
+static void refer_slash(SweepCase *c)
 {
-    const Shape *const s = &c->shape;
-    const int64_t S = shape_get(s, "S"), H = shape_get(s, "H"), HKV = shape_get(s, "HKV"), i = row / H % S;
-    const int64_t step = S / shape_get(s, "COLUMNS");
-    const bool is_column = j % step == 0 && j / step < shape_get(s, "COLUMNS");
-    bool is_reached = false;
-    if (j <= i) count_reached(s, i / 64, j, &is_reached);
-    if (j > i || !(is_column || is_reached)) return (KeyPlace){ -1, -1 };
-    const int64_t at = ((row / H / S * S + j) * HKV + row % H / (H / HKV)) * shape_get(s, "D");
-    return (KeyPlace){ at, at };
-}
-
-static double expected_slash(const SweepCase *c, const SweepTensor *output, int64_t i)
-{
-    (void)output;
-    return softmax_of(c, i, shape_get(&c->shape, "S"), slash_place);
+    sweep_refer(c, "sparse/vertical_slash_lists.tile", "vertical_slash_attention",
+                "T=%s, D=%d, Q=q, K=k, V=v, VERTICAL=vertical, SLASH=slash, O=out, scale=%.17g", sweep_type(c, "q"),
+                (int)shape_get(&c->shape, "D"), scale_of(&c->shape));
 }
 
 const SweepFamily sweep_vertical_slash = {
@@ -680,6 +647,6 @@ const SweepFamily sweep_vertical_slash = {
     .bytes = slash_bytes,
     .prepare = prepare_slash,
     .call = call_slash,
-    .expected = expected_slash,
+    .refer = refer_slash,
     .samples = 16,
 };

@@ -19,7 +19,7 @@
 #     what is long beside       one of five groups (group_of_day below): the emulated device, instruction sets, ARM, thousands of tokens
 #     parts                     2 days: the build with TSan and what it runs, or rewritten kernels and random programs for the front end
 #                               (left_parts below); 3 days: kernels compiled with checks for Hopper
-#     ptxas on single kernels   a third (tests/turn.h), as faults that are planted in generated programs
+#     ptxas on single kernels   a third (tests/turn.h), as faults that are planted in generated programs, and families of sweeps
 #     the Python package        all but its longest file of tests or its second longest; or, with FRAMEWORKS=yes, all but these two with
 #                               PyTorch and JAX
 #     ASan's kernels            3 days: few of those that are taken natively
