@@ -194,13 +194,14 @@ static int step_keys(const Call *call, const kiln_masked_decode_args *a)
     return ops_on_cpu(call->ops) || bytes <= 512 ? 64 : bytes <= 1024 ? 32 : 16;
 }
 
-static int64_t choose_shares(const Call *call, const kiln_masked_decode_args *a, kiln_type type, int64_t keys)
+// Rows have fewer tokens than the longest, by as much as nobody knows: two shares on a multiprocessor take less than one after
+// the other.
+static int64_t choose_shares(const Call *call, kiln_type type, int64_t keys)
 {
-    const int64_t D = call_extent(call, "D"), R = call_extent(call, "R"), H = call_extent(call, "H");
-    const SharesAtOnce at_once = D > 128 || type == KILN_F32 ? ONE_SHARE
-                                 : a->cache->type == type    ? TWO_SHARES
-                                                             : TWO_NARROW_SHARES;
-    return attention_splits(call->ops, R * call_extent(call, "HKV"), keys, R * H, at_once);
+    enum { GROUP_OF_TWO = 16 };
+    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), HKV = call_extent(call, "HKV");
+    const bool is_two = call_extent(call, "D") <= 128 && type != KILN_F32 && H / HKV <= GROUP_OF_TWO;
+    return attention_splits(call->ops, R * HKV, keys, R * H, is_two ? TWO_NARROW_SHARES : ONE_SHARE);
 }
 
 static kiln_status choose_split(const Call *call, const kiln_masked_decode_args *a, kiln_type type, Split *split)
@@ -226,7 +227,7 @@ static kiln_status choose_split(const Call *call, const kiln_masked_decode_args 
     split->keys = seen_of(a, split->ring);
     split->step = step_keys(call, a);
     const int64_t steps = (split->keys + split->step - 1) / split->step;
-    const int64_t wanted = a->splits ? a->splits : choose_shares(call, a, type, split->keys);
+    const int64_t wanted = a->splits ? a->splits : choose_shares(call, type, split->keys);
     split->shares = wanted < steps ? wanted : steps;
     return KILN_OK;
 }
