@@ -13,6 +13,7 @@ enum {
     SUMS_MAX = 128 * 128, // of them, times D: they are in registers
     SPLITS_MAX = 1024,
     BEAMS_MAX = 1 << 20,
+    GROUP_OF_TWO = 16, // at most: registers are left for two instances on a multiprocessor
 };
 
 // ---- the options that go with each other
@@ -198,7 +199,6 @@ static int step_keys(const Call *call, const kiln_masked_decode_args *a)
 // the other.
 static int64_t choose_shares(const Call *call, kiln_type type, int64_t keys)
 {
-    enum { GROUP_OF_TWO = 16 };
     const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), HKV = call_extent(call, "HKV");
     const bool is_two = call_extent(call, "D") <= 128 && type != KILN_F32 && H / HKV <= GROUP_OF_TWO;
     return attention_splits(call->ops, R * HKV, keys, R * H, is_two ? TWO_NARROW_SHARES : ONE_SHARE);
@@ -283,6 +283,14 @@ static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, k
     return call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
 }
 
+// f16 has all codes of e4m3, which become it by one instruction for two; where nothing makes weights larger than it can be.
+static kiln_type type_of_products(const Call *call, const kiln_masked_decode_args *a, kiln_type type)
+{
+    const bool are_codes = type == KILN_BF16 && a->cache->type == KILN_E4M3 && !a->scales;
+    const bool has_room = call_extent(call, "H") / call_extent(call, "HKV") <= GROUP_OF_TWO;
+    return are_codes && has_room && ops_on_hopper(call->ops) ? KILN_F16 : type;
+}
+
 static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kiln_type type, const Rotary *rotary,
                                const Split *split)
 {
@@ -290,14 +298,15 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
     const int rot = (int)(rotary->style == 0 ? 2 : is_interleaved ? 2 * rotary->size : rotary->size);
     return call_kernel(
         call, "decode/masked.tile", "masked_mha",
-        "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
+        "T=%s, TC=%s, TQ=%s, TO=%s, TP=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
         "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
-        (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-        (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
-        yes(a->log_scaling), yes(a->cross), yes(!a->one_sided_buckets), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"),
-        LACKS(a->v_bias, "VB"), LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"),
-        LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
+        kiln_type_name(type_of_products(call, a, type)), (int)call_extent(call, "D"),
+        (int)(call_extent(call, "H") / call_extent(call, "HKV")), (int)call_extent(call, "page size"), split->step,
+        (int)rotary->style, rot, yes(a->cache->type == KILN_I8), yes(a->log_scaling), yes(a->cross),
+        yes(!a->one_sided_buckets), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"), LACKS(a->v_bias, "VB"),
+        LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"), LACKS(a->finished, "FINISHED"),
+        LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
         LACKS(a->tasks, "TASK=none, IA3K=none, IA3V"), LACKS(a->slopes, "SLOPE"), LACKS(a->bias, "RELATIVE"),
         LACKS(a->bucket_bias, "BUCKET"), LACKS(a->cache2, "POOL2"), LACKS(a->scales, "STEP"),
         LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->sinks, "SINK"), LACKS(a->k, "K=none, V"));
