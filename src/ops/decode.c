@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // decode.c - the operator of kiln/ops/decode.h over kernels/decode.
 #include "kiln/ops/decode.h"
-#include "ops/call.h"
+#include "ops/attention_call.h"
 #include "ops/rotary.h"
 
 #include <inttypes.h>
@@ -13,6 +13,7 @@ enum {
     SUMS_MAX = 128 * 128, // of them, times D: they are in registers
     SPLITS_MAX = 1024,
     BEAMS_MAX = 1 << 20,
+    GROUP_OF_TWO = 16, // at most: registers are left for two instances on a multiprocessor
 };
 
 // ---- the options that go with each other
@@ -172,10 +173,20 @@ static kiln_status check_rows(const Call *call, const kiln_masked_decode_args *a
 // ---- how the cached tokens are split
 
 typedef struct Split {
-    int64_t ring, keys;  // as many of the cache are seen at most
-    int64_t tiles, span; // so many of so many tokens
-    int step;            // tokens of a step, of which a tile has some
+    int64_t ring, keys; // as many of the cache are seen at most
+    int64_t shares;
+    int step; // tokens of a step, of which a share has some
 } Split;
+
+static int64_t ring_of(const Call *call, const kiln_masked_decode_args *a)
+{
+    return a->ring ? a->ring : call_extent(call, "pages") * call_extent(call, "page size");
+}
+
+static int64_t seen_of(const kiln_masked_decode_args *a, int64_t ring)
+{
+    return a->max_length && a->max_length < ring ? a->max_length : ring;
+}
 
 // As many tokens as the shared memory of a multiprocessor holds four times.
 static int step_keys(const Call *call, const kiln_masked_decode_args *a)
@@ -184,17 +195,16 @@ static int step_keys(const Call *call, const kiln_masked_decode_args *a)
     return ops_on_cpu(call->ops) || bytes <= 512 ? 64 : bytes <= 1024 ? 32 : 16;
 }
 
-// Parts that fill the device; below a few steps of tokens one costs more than it saves.
-static int64_t choose_splits(const Call *call, int64_t steps)
+// Rows have fewer tokens than the longest, by as much as nobody knows: two shares on a multiprocessor take less than one after
+// the other.
+static int64_t choose_shares(const Call *call, kiln_type type, int64_t keys)
 {
-    enum { STEPS_LEAST = 4, MOST = 32 };
-    const int64_t groups = call_extent(call, "R") * call_extent(call, "HKV");
-    const int64_t wanted = groups > 0 ? 2 * ops_processors(call->ops) / groups : 1, room = steps / STEPS_LEAST;
-    const int64_t n = wanted < room ? wanted : room;
-    return n < 1 ? 1 : n > MOST ? MOST : n;
+    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), HKV = call_extent(call, "HKV");
+    const bool is_two = call_extent(call, "D") <= 128 && type != KILN_F32 && H / HKV <= GROUP_OF_TWO;
+    return attention_splits(call->ops, R * HKV, keys, R * H, is_two ? TWO_NARROW_SHARES : ONE_SHARE);
 }
 
-static kiln_status choose_split(const Call *call, const kiln_masked_decode_args *a, Split *split)
+static kiln_status choose_split(const Call *call, const kiln_masked_decode_args *a, kiln_type type, Split *split)
 {
     const int64_t capacity = call_extent(call, "pages") * call_extent(call, "page size");
     if (capacity < 1 || capacity > INT32_MAX / 2)
@@ -213,42 +223,13 @@ static kiln_status choose_split(const Call *call, const kiln_masked_decode_args 
         return call_fail(call, KILN_BAD_ARGUMENT,
                          "'splits' is %" PRId64 ", expected 1 to %d, or 0 for a number that fills the device",
                          a->splits, SPLITS_MAX);
-    split->ring = a->ring ? a->ring : capacity;
-    split->keys = a->max_length && a->max_length < split->ring ? a->max_length : split->ring;
+    split->ring = ring_of(call, a);
+    split->keys = seen_of(a, split->ring);
     split->step = step_keys(call, a);
     const int64_t steps = (split->keys + split->step - 1) / split->step;
-    const int64_t wanted = a->splits ? a->splits : choose_splits(call, steps);
-    const int64_t each = (steps + wanted - 1) / wanted;
-    split->span = each * split->step;
-    split->tiles = (steps + each - 1) / each;
+    const int64_t wanted = a->splits ? a->splits : choose_shares(call, type, split->keys);
+    split->shares = wanted < steps ? wanted : steps;
     return KILN_OK;
-}
-
-// ---- scratch of several tiles
-
-enum { SUMS, MAXIMA, WEIGHTS, ARRIVED, N_SCRATCH };
-
-typedef struct Scratch {
-    kiln_tensor tensors[N_SCRATCH]; // without data, or in the workspace
-    size_t bytes;                   // 0: there is one tile
-} Scratch;
-
-static Scratch make_scratch(const Call *call, int64_t tiles, void *workspace)
-{
-    enum { ALIGNED = 256 };
-    kiln_device *const device = call->ops->device;
-    Scratch s = { .bytes = 0 };
-    if (tiles == 1) return s;
-    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), D = call_extent(call, "D");
-    s.tensors[SUMS] = kiln_tensor_of(device, NULL, KILN_F32, 4, (int64_t[]){ tiles, R, H, D });
-    s.tensors[MAXIMA] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
-    s.tensors[WEIGHTS] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
-    s.tensors[ARRIVED] = kiln_tensor_of(device, NULL, KILN_I32, 2, (int64_t[]){ R, call_extent(call, "HKV") });
-    for (int i = 0; i < N_SCRATCH; i++) {
-        s.tensors[i].data = workspace ? (char *)workspace + s.bytes : NULL;
-        s.bytes += (kiln_tensor_bytes(&s.tensors[i]) + ALIGNED - 1) / ALIGNED * ALIGNED;
-    }
-    return s;
 }
 
 // ---- the call
@@ -261,14 +242,6 @@ enum {
     SINKS
 };
 // clang-format on
-
-typedef struct Decoding {
-    Call call;
-    Split split;
-    Scratch scratch;
-    kiln_tensor unread;          // of cross attention, in place of k and v
-    kiln_kernel *begin, *inputs; // NULL: not needed
-} Decoding;
 
 static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, kiln_type type, int64_t beams)
 {
@@ -310,74 +283,52 @@ static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, k
     return call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
 }
 
+// f16 has all codes of e4m3, which become it by one instruction for two; where nothing makes weights larger than it can be.
+static kiln_type type_of_products(const Call *call, const kiln_masked_decode_args *a, kiln_type type)
+{
+    const bool are_codes = type == KILN_BF16 && a->cache->type == KILN_E4M3 && !a->scales;
+    const bool has_room = call_extent(call, "H") / call_extent(call, "HKV") <= GROUP_OF_TWO;
+    return are_codes && has_room && ops_on_hopper(call->ops) ? KILN_F16 : type;
+}
+
 static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kiln_type type, const Rotary *rotary,
                                const Split *split)
 {
     const bool is_interleaved = rotary->style == KILN_ROTARY_INTERLEAVED; // the kernel turns half of ROT
     const int rot = (int)(rotary->style == 0 ? 2 : is_interleaved ? 2 * rotary->size : rotary->size);
-    return call_other_kernel(
-        call, "decode/masked.tile", "masked_mha", &call->kernel,
-        "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
-        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%s",
+    return call_kernel(
+        call, "decode/masked.tile", "masked_mha",
+        "T=%s, TC=%s, TQ=%s, TO=%s, TP=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
+        "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
-        (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-        (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
-        yes(a->log_scaling), yes(a->cross), yes(!a->one_sided_buckets), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"),
-        LACKS(a->v_bias, "VB"), LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"),
-        LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
+        kiln_type_name(type_of_products(call, a, type)), (int)call_extent(call, "D"),
+        (int)(call_extent(call, "H") / call_extent(call, "HKV")), (int)call_extent(call, "page size"), split->step,
+        (int)rotary->style, rot, yes(a->cache->type == KILN_I8), yes(a->log_scaling), yes(a->cross),
+        yes(!a->one_sided_buckets), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"), LACKS(a->v_bias, "VB"),
+        LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"), LACKS(a->finished, "FINISHED"),
+        LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
         LACKS(a->tasks, "TASK=none, IA3K=none, IA3V"), LACKS(a->slopes, "SLOPE"), LACKS(a->bias, "RELATIVE"),
         LACKS(a->bucket_bias, "BUCKET"), LACKS(a->cache2, "POOL2"), LACKS(a->scales, "STEP"),
-        LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->sinks, "SINK"),
-        LACKS(split->tiles > 1, "PO=none, PM=none, PS=none, DONE"));
+        LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->sinks, "SINK"), LACKS(a->k, "K=none, V"));
 }
 
-// What runs before it: where several tiles count who has arrived; where values are looked at.
-static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
-{
-    const Call *const call = &step->call;
-    kiln_status status = KILN_OK;
-    step->begin = step->inputs = NULL;
-    if (step->split.tiles > 1)
-        status = call_plain_kernel(call, "decode/masked.tile", "masked_mha_begin", &step->begin, "%s", "");
-    if (status || !ops_look_at_values(call->ops)) return status;
-    static const Taken taken[] = {
-        { FINISHED, "FINISHED" }, { LENGTHS, "LENGTH" }, { PREFIX, "PREFIX" }, { TABLE, "TABLE" },
-        { PROMPTS, "CONTEXT" },   { SOURCES, "SOURCE" }, { TASKS, "TASK" },
-    };
-    return call_taking_kernel(call, "decode/inputs.tile", "masked_mha_inputs", taken, COUNT(taken), &step->inputs,
-                              "CROSS=%s", yes(a->cross));
-}
+// What a call is checked for, and what follows from its shapes.
+typedef struct Checked {
+    kiln_type type;
+    int64_t beams;
+    Rotary rotary;
+    double scale;
+    Split split;
+} Checked;
 
-static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
+static void add_numbers(Call *call, const kiln_masked_decode_args *a, const Checked *c)
 {
-    // clang-format off
-    static const int after[] = { // in the kernel's order
-        Q_BIAS, K_BIAS, V_BIAS, QKV_SCALES, OUT_SCALE, FINISHED, LENGTHS, PREFIX, POSITIONS, TASKS, KEY_FACTORS, VALUE_FACTORS,
-        SLOPES, BIAS, BUCKETS, TABLE, CACHE, CACHE2, SCALES, PROMPTS, SOURCES, SINKS, RESULT
-    };
-    // clang-format on
-    Call *const call = &step->call;
-    if (a->cross) {
-        const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
-        step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
-    }
-    call_add(call, call_tensor(call, Q));
-    call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, K));
-    call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, V));
-    for (int i = 0; i < COUNT(after); i++) call_add(call, call_tensor(call, after[i]));
-    step->scratch = make_scratch(call, step->split.tiles, a->workspace);
-    for (int i = 0; i < N_SCRATCH; i++)
-        call_add(call, step->split.tiles > 1 ? KILN_TENSOR(&step->scratch.tensors[i]) : KILN_NONE);
-}
-
-static void add_numbers(Decoding *step, const kiln_masked_decode_args *a, const Rotary *rotary, int64_t beams,
-                        double scale)
-{
-    const kiln_arg numbers[] = { KILN_INT(step->split.tiles),
-                                 KILN_INT(step->split.span),
-                                 KILN_INT(step->split.ring),
-                                 KILN_INT(beams),
-                                 KILN_FLOAT(scale),
+    const Rotary *const rotary = &c->rotary;
+    const kiln_arg numbers[] = { KILN_INT(c->split.shares),
+                                 KILN_INT(c->split.keys),
+                                 KILN_INT(c->split.ring),
+                                 KILN_INT(c->beams),
+                                 KILN_FLOAT(c->scale),
                                  KILN_INT(a->bucket_distance),
                                  KILN_INT(!a->positions_after_prefix),
                                  KILN_FLOAT(rotary->base),
@@ -388,20 +339,11 @@ static void add_numbers(Decoding *step, const kiln_masked_decode_args *a, const 
                                  KILN_FLOAT(rotary->magnitude),
                                  KILN_INT(rotary->offset),
                                  KILN_INT(a->trained_length) };
-    for (int i = 0; i < COUNT(numbers); i++) call_add(&step->call, numbers[i]);
+    for (int i = 0; i < COUNT(numbers); i++) call_add(call, numbers[i]);
 }
 
-// What a call is checked for, and what follows from its shapes.
-typedef struct Checked {
-    kiln_type type;
-    int64_t beams;
-    Rotary rotary;
-    double scale;
-} Checked;
-
-static kiln_status check(Decoding *step, const kiln_masked_decode_args *a, Checked *checked)
+static kiln_status check(Call *call, const kiln_masked_decode_args *a, Checked *checked)
 {
-    Call *const call = &step->call;
     *checked = (Checked){ .beams = a->beams ? a->beams : 1 };
     kiln_status status = check_rows(call, a, checked->beams);
     if (!status) status = choose_type(call, a, &checked->type);
@@ -412,71 +354,61 @@ static kiln_status check(Decoding *step, const kiln_masked_decode_args *a, Check
     if (!status) status = check_buckets(call, a);
     if (!status) status = rotary_take(call, a->rotary, call_extent(call, "D"), &checked->rotary);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt((double)call_extent(call, "D")), &checked->scale);
-    if (!status) status = choose_split(call, a, &step->split);
+    if (!status) status = choose_split(call, a, checked->type, &checked->split);
     return status;
 }
 
-static kiln_status prepare(Decoding *step, const kiln_masked_decode_args *a)
+static kiln_status prepare(Call *call, const void *args)
 {
+    const kiln_masked_decode_args *const a = args;
     Checked checked;
-    kiln_status status = check(step, a, &checked);
-    if (!status) status = find_kernel(&step->call, a, checked.type, &checked.rotary, &step->split);
-    if (!status) status = find_others(step, a);
+    kiln_status status = check(call, a, &checked);
+    if (!status) status = find_kernel(call, a, checked.type, &checked.rotary, &checked.split);
     if (status) return status;
-    add_tensors(step, a);
-    add_numbers(step, a, &checked.rotary, checked.beams, checked.scale);
+    add_numbers(call, a, &checked);
     return KILN_OK;
 }
 
-static kiln_status look(const Decoding *step, kiln_stream *stream, const kiln_masked_decode_args *a)
+static kiln_status look(Call *call, kiln_stream *stream, const void *args)
 {
-    const Call *const call = &step->call;
-    if (!step->inputs) return KILN_OK;
-    const kiln_arg args[] = { call_tensor(call, FINISHED),
-                              call_tensor(call, LENGTHS),
-                              call_tensor(call, PREFIX),
-                              call_tensor(call, TABLE),
-                              call_tensor(call, PROMPTS),
-                              call_tensor(call, SOURCES),
-                              call_tensor(call, TASKS),
-                              KILN_INT(a->beams ? a->beams : 1),
-                              KILN_INT(call_extent(call, "blocks")),
-                              KILN_INT(a->cache2 ? call_extent(call, "blocks2") : 0),
-                              KILN_INT(call_extent(call, "page size")),
-                              KILN_INT(step->split.ring),
-                              KILN_INT(step->split.keys),
-                              KILN_INT(a->bias ? call_extent(call, "L") : 0),
-                              KILN_INT(a->tasks ? call_extent(call, "tasks") : 0) };
-    return call_launch(call, stream, step->inputs, args, COUNT(args));
+    const kiln_masked_decode_args *const a = args;
+    static const Taken taken[] = {
+        { FINISHED, "FINISHED" }, { LENGTHS, "LENGTH" }, { PREFIX, "PREFIX" }, { TABLE, "TABLE" },
+        { PROMPTS, "CONTEXT" },   { SOURCES, "SOURCE" }, { TASKS, "TASK" },
+    };
+    kiln_kernel *inputs;
+    const kiln_status status = call_taking_kernel(call, "decode/inputs.tile", "masked_mha_inputs", taken, COUNT(taken),
+                                                  &inputs, "CROSS=%s", yes(a->cross));
+    if (status || call->sizing) return status;
+    const int64_t ring = ring_of(call, a);
+    const kiln_arg looked[] = { call_tensor(call, FINISHED),
+                                call_tensor(call, LENGTHS),
+                                call_tensor(call, PREFIX),
+                                call_tensor(call, TABLE),
+                                call_tensor(call, PROMPTS),
+                                call_tensor(call, SOURCES),
+                                call_tensor(call, TASKS),
+                                KILN_INT(a->beams ? a->beams : 1),
+                                KILN_INT(call_extent(call, "blocks")),
+                                KILN_INT(a->cache2 ? call_extent(call, "blocks2") : 0),
+                                KILN_INT(call_extent(call, "page size")),
+                                KILN_INT(ring),
+                                KILN_INT(seen_of(a, ring)),
+                                KILN_INT(a->bias ? call_extent(call, "L") : 0),
+                                KILN_INT(a->tasks ? call_extent(call, "tasks") : 0) };
+    return call_launch(call, stream, inputs, looked, COUNT(looked));
 }
 
-static kiln_status begin(const Decoding *step, kiln_stream *stream)
-{
-    const kiln_arg arrived = KILN_TENSOR(&step->scratch.tensors[ARRIVED]);
-    return step->begin ? call_launch(&step->call, stream, step->begin, &arrived, 1) : KILN_OK;
-}
+static const CallPair masked_decode = {
+    .name = "kiln_masked_decode", .size_name = "kiln_masked_decode_workspace_size", .prepare = prepare, .look = look
+};
 
 kiln_status kiln_masked_decode_workspace_size(kiln_ops *ops, const kiln_masked_decode_args *a, size_t *bytes)
 {
-    Decoding step;
-    Checked checked;
-    kiln_status status = call_begin_sizing(&step.call, "kiln_masked_decode_workspace_size", ops, a,
-                                           FORM(kiln_masked_decode_args), bytes);
-    if (call_again(&step.call, NULL, &status)) return status;
-    status = check(&step, a, &checked);
-    return status ? status : call_sized(&step.call, make_scratch(&step.call, step.split.tiles, NULL).bytes);
+    return pair_size(&masked_decode, ops, a, FORM(kiln_masked_decode_args), bytes);
 }
 
 kiln_status kiln_masked_decode(kiln_ops *ops, kiln_stream *stream, const kiln_masked_decode_args *a)
 {
-    Decoding step;
-    kiln_status status = call_begin(&step.call, "kiln_masked_decode", ops, a, FORM(kiln_masked_decode_args));
-    if (call_again(&step.call, stream, &status)) return status;
-    status = prepare(&step, a);
-    if (!status && a->workspace_bytes < step.scratch.bytes)
-        status = call_fail(&step.call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given",
-                           step.scratch.bytes, a->workspace_bytes);
-    if (!status) status = look(&step, stream, a);
-    if (!status) status = begin(&step, stream);
-    return status ? status : call_run(&step.call, stream, NULL, 0);
+    return pair_run(&masked_decode, ops, stream, a, FORM(kiln_masked_decode_args));
 }

@@ -39,7 +39,10 @@ static void make_step(Step *s)
                                          .table = &s->table,
                                          .lengths = &s->lengths,
                                          .out = &s->out,
-                                         .rotary = &s->rotary };
+                                         .rotary = &s->rotary,
+                                         .splits = 1 };
+    assert_ok(kiln_masked_decode_workspace_size(ops, &s->args, &s->args.workspace_bytes));
+    s->args.workspace = bytes_new(s->args.workspace_bytes)->tensor.data;
 }
 
 static Step s;
