@@ -47,6 +47,7 @@ struct Iteration {
     int n_reductions;
     const TileOp *halves; // while printing: a store of both halves of a word (halves.c)
     bool is_linear;       // the distributed indices are counted through by all threads together
+    bool recasts;         // vectors may be of views whose elements are several of a tensor's (recasts_rows)
 };
 
 // ---- iteration.c

@@ -90,6 +90,7 @@ static bool views_keep_vectors(const Search *s, const Buffer *buffer, const Expr
 {
     bool aligned = expr_multiple(rest) % s->width == 0;
     for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer) {
+        if (s->it->recasts && recasts_rows(buffer)) return true;
         const Sub *const sub = &buffer->base.subs[buffer->base.buffer->rank - 1];
         const bool keeps_last = region_rank(&buffer->base) == buffer->rank || merges_rows(buffer);
         if (!keeps_last || !sub->is_range || sub->step || buffer->type != buffer->base.buffer->type) return false;
@@ -130,8 +131,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
         !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) || coefficient != 1 ||
         !views_keep_vectors(s, buffer, rest))
         return false;
-    if (root->kind == BUFFER_LOCAL || (dtype_bits(root->type) < 8 && !is_packed_run(s, root)) ||
-        is_fragment_in_registers(s->lo, root) ||
+    const bool in_bytes = dtype_bits(root->type) >= 8 || (s->it->recasts && dtype_bits(buffer->type) >= 8);
+    if (root->kind == BUFFER_LOCAL || (!in_bytes && !is_packed_run(s, root)) || is_fragment_in_registers(s->lo, root) ||
         (root->kind == BUFFER_TENSOR && root->strided && !is_unaligned_run(s, buffer)))
         return false;
     for (int d = 0; d < last; d++)
