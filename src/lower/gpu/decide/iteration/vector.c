@@ -173,6 +173,21 @@ static bool visit_load(const Expr *x, void *context)
     return false;
 }
 
+// What a code is read from may not change meanwhile, nor be out of the tile where it is not looked at.
+static bool visit_code(const Expr *x, void *context)
+{
+    Search *const s = context;
+    const int n = s->it->n_codes;
+    find_codes(s->lo, s->it, s->run, s->width, (Expr *)x);
+    if (s->it->n_codes == n) return false;
+    Buffer *const bytes = s->it->codes[n].bytes;
+    bool stays =
+        !is_written(s, bytes, s->it->codes[n].subs, bytes->rank) && may_load_early(s, bytes, s->it->codes[n].subs);
+    for (int d = 0; d < bytes->rank; d++) stays &= !uses_inner(s, s->it->codes[n].subs[d]);
+    if (!stays) s->it->n_codes--;
+    return false;
+}
+
 static bool note_looped(Lowering *lo, TileOp *op, void *context)
 {
     Search *const s = context;
@@ -211,6 +226,7 @@ static void search_expr(Search *s, Expr *x)
     if (!x) return;
     s->under_condition = outer || expr_any(x, is_conditional, NULL);
     expr_any(x, visit_load, s);
+    expr_any(x, visit_code, s);
     s->under_condition = outer;
 }
 
@@ -304,7 +320,7 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
     each_op(lo, forall->forall.body, find_inner, &s);
     search_block(&s, forall->forall.body, true);
     *run = s.run;
-    return it->n_loaded + it->n_stored > 0 ? first : -1;
+    return it->n_loaded + it->n_stored + it->n_codes > 0 ? first : -1;
 }
 
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it)

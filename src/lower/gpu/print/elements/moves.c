@@ -315,9 +315,10 @@ static int converted_codes(Printer *pr, const Iteration *it, const TileOp *store
     return -1;
 }
 
-// What a vector takes is rounded in pairs; what is only moved keeps its bits.
-bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds)
+// What a vector takes is rounded in pairs; what is only moved, or converted in pairs beforehand, keeps its bits.
+bool waits_in_f32(Printer *pr, const Iteration *it, const TileOp *store, bool rounds)
 {
+    if (is_unpacked(it, store->store.value)) return false;
     return rounds || (is_fragment_in_registers(pr->lo, store->store.buffer) && store->store.value->kind != E_LOAD);
 }
 
@@ -338,11 +339,38 @@ static void divide_inside(Printer *pr, Place *place)
     place->at = expr_select(pr->arena, place->rows_inside, place->at, expr_int(pr->arena, place->at->type, 0));
 }
 
+// Codes of a packed tile, from a load of all of them.
+static void emit_codes(Printer *pr, Iteration *it)
+{
+    const int width = it->layout.mode[it->vector].extent;
+    for (int i = 0; i < it->n_codes; i++) {
+        const Expr *const convert = it->codes[i].convert;
+        const DType of = convert->convert.a->type, to = convert->type;
+        const int bits = dtype_bits(of), loaded = width * bits < 8 ? 8 : width * bits;
+        Place place;
+        place_element(pr, it->codes[i].bytes, it->codes[i].subs, it, &place, convert->span);
+        Expr *codes = call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "element_as<uint%d_t>", loaded), 1,
+                                expr_address(pr->arena, place.pointer, place.at));
+        Expr *const position = it->codes[i].position;
+        if (position)
+            codes =
+                expr_binary(pr->arena, X_SHR, codes,
+                            cast(pr, DTYPE_U32, i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, position, it)), bits)));
+        const char *const name = it->codes[i].bytes->name;
+        Var *const values = it->codes[i].values =
+            emit_array(pr, loop_type(to), arena_printf(pr->arena, "%s_v", name), width);
+        emit_call(pr, arena_printf(pr->arena, "unpack_%s_%s<%d>", dtype_name(of), dtype_name(to), width), 2,
+                  var_of(pr, values), codes);
+    }
+    pr->has_unpacked |= it->n_codes > 0;
+}
+
 void emit_vector_loads(Printer *pr, Iteration *it)
 {
     const int width = it->layout.mode[it->vector].extent;
     const int n = it->n_loaded;
     it->n_loaded = 0; // addresses are lowered without them
+    emit_codes(pr, it);
     for (int i = 0; i < n; i++) {
         Expr *const load = it->loaded[i].load;
         Place place;
@@ -366,7 +394,7 @@ void emit_vector_loads(Printer *pr, Iteration *it)
         it->stored[i].codes = of_fp8 ? converted_codes(pr, it, store, width) : -1;
         pr->has_codes |= it->stored[i].codes >= 0;
         if (it->stored[i].codes >= 0) continue;
-        const DType type = waits_in_f32(pr, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
+        const DType type = waits_in_f32(pr, it, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
         it->stored[i].values = emit_array(pr, type, arena_printf(pr->arena, "%s_out", buffer->name), width);
     }
 }
@@ -421,7 +449,7 @@ void emit_vector_stores(Printer *pr, Iteration *it)
             Var *const v = it->stored[i].values;
             emit_call(pr, "store_pair", 2, expr_address(pr->arena, place.pointer, place.at),
                       call_expr(pr, DTYPE_U32,
-                                waits_in_f32(pr, store, false)
+                                waits_in_f32(pr, it, store, false)
                                     ? arena_printf(pr->arena, "pack_%s", dtype_name(store->store.buffer->type))
                                     : "pack_bits",
                                 2, expr_index(pr->arena, v, i32_const(pr, 0)),
@@ -433,7 +461,8 @@ void emit_vector_stores(Printer *pr, Iteration *it)
             const char *const verb =
                 codes >= 0 ? arena_printf(pr->arena, "store_%s_of_e4m3", dtype_name(store->store.buffer->type))
                 : it->stored[i].rounds ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type))
-                                       : "store";
+                : is_unpacked(it, store->store.value) && dtype_bits(store->store.buffer->type) == 16 ? "store_pairs"
+                                                                                                     : "store";
             emit_shared_move(pr, verb, it->layout.mode[it->vector].extent,
                              codes >= 0 ? it->loaded[codes].values : it->stored[i].values, &place,
                              replica_is_first(pr, &it->layout));
