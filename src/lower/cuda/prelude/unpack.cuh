@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // unpack.cuh - N neighbouring codes of less than a byte, from bit 0 of a word on, as floating numbers. All of it is exact.
 //
+DEVICE uint32_t byte_of_word(uint32_t x, int32_t which) { return __byte_perm(x, 0, 0x4440 + which); }
 // Codes 2c and 2c + 1 at the foot of a word's halves, others above them. A byte is put beside itself by a product.
 template <int BITS, int N> DEVICE uint32_t two_codes(uint32_t x, int c)
 {

@@ -33,8 +33,9 @@ struct Iteration {
     struct {
         Expr *convert;  // a code's conversion to a floating type
         Buffer *bytes;  // the tile that it is in, of bytes
-        Expr **subs;    // of the byte where the vector's first code is
-        Expr *position; // of that code in its byte; NULL: the vector has whole bytes
+        Expr **subs;    // of the byte that the codes begin at; of less than two, of the piece of 16 bytes around them
+        Expr *byte;     // in that piece; NULL: there is none
+        Expr *position; // of the first code in that byte; NULL: the first one
         Var *values;
     } codes[8];
     int n_codes;                          // vectors of codes, which are converted together (codes.c)

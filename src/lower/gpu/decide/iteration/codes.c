@@ -5,11 +5,13 @@
 //     w[i][j] = convert<bf16>(convert<u4>(words[i][j/8] >> j%8*4 & 15));
 //
 // Where a thread has 2, 4, 8 or 16 neighbours of a row, at most a word of them, it loads them at once and converts two
-// by one instruction each for their place, their exponent and what that is too much (unpack.cuh).
+// by one instruction each for their place, their exponent and what that is too much (unpack.cuh). Of a byte and less it loads
+// the word: lanes of tensor cores' layouts share words, and the next registers are in the next words of a piece of 16 bytes,
+// which come with it.
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
 
-enum { WORD_BITS = 32, BYTE_BITS = 8 };
+enum { WORD_BITS = 32, BYTE_BITS = 8, PIECE_BYTES = 16 };
 
 // A code within a word: which load has the word, and the number of the code in it.
 typedef struct Code {
@@ -97,13 +99,19 @@ void find_codes(Lowering *lo, Iteration *it, Var *run, int width, Expr *x)
     Buffer *const bytes = code.word->load.buffer->base.buffer;
     Expr **const subs = NEW_ARRAY(lo->arena, Expr *, bytes->rank);
     for (int d = 0; d < bytes->rank; d++) subs[d] = code.word->load.subs[d];
+    Arena *const a = lo->arena;
     Expr *const at = code.number->op.a;
-    const int in_a_byte_log2 = bits == 4 ? 1 : 2;
-    subs[bytes->rank - 1] = expr_binary(lo->arena, X_SHR, at, int_const(lo->arena, in_a_byte_log2));
+    Expr *const byte = expr_binary(a, X_SHR, at, int_const(a, bits == 4 ? 1 : 2));
     const int i = it->n_codes++;
     it->codes[i].convert = x;
     it->codes[i].bytes = bytes;
     it->codes[i].subs = subs;
+    if (width * bits > BYTE_BITS) {
+        subs[bytes->rank - 1] = byte;
+        return;
+    }
+    subs[bytes->rank - 1] = int_mul(a, expr_binary(a, X_SHR, byte, int_const(a, 4)), int_const(a, PIECE_BYTES));
+    it->codes[i].byte = expr_binary(a, X_BITAND, byte, int_const(a, PIECE_BYTES - 1));
     if (width * bits < BYTE_BITS)
-        it->codes[i].position = expr_binary(lo->arena, X_BITAND, at, int_const(lo->arena, BYTE_BITS / bits - 1));
+        it->codes[i].position = expr_binary(a, X_BITAND, at, int_const(a, BYTE_BITS / bits - 1));
 }

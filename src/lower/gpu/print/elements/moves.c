@@ -339,28 +339,35 @@ static void divide_inside(Printer *pr, Place *place)
     place->at = expr_select(pr->arena, place->rows_inside, place->at, expr_int(pr->arena, place->at->type, 0));
 }
 
-// Codes of a packed tile, from a load of all of them.
+// The codes of a vector, from bit 0 on, and others above them.
+static Expr *load_codes(Printer *pr, const Iteration *it, int i, int bits)
+{
+    Arena *const a = pr->arena;
+    Place place;
+    Expr *const byte = it->codes[i].byte, *const position = it->codes[i].position;
+    place_element(pr, it->codes[i].bytes, it->codes[i].subs, it, &place, it->codes[i].convert->span);
+    Expr *const address = expr_address(a, place.pointer, place.at);
+    const int all = bits * it->layout.mode[it->vector].extent;
+    if (!byte) return call_expr(pr, DTYPE_U32, arena_printf(a, "element_as<uint%d_t>", all), 1, address);
+    Expr *const at = cast(pr, DTYPE_I32, lower_expr(pr, byte, it));
+    Expr *const word = call_expr(pr, DTYPE_U32, "element_as<uint32_t>", 2, address, i32_op(pr, X_BITAND, at, 12));
+    Expr *const codes = call_expr(pr, DTYPE_U32, "byte_of_word", 2, word, i32_op(pr, X_BITAND, at, 3));
+    if (!position) return codes;
+    Expr *const bit = i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, position, it)), bits);
+    return expr_binary(a, X_SHR, codes, cast(pr, DTYPE_U32, bit));
+}
+
+// Conversions of a packed tile's codes, of all of a vector's together.
 static void emit_codes(Printer *pr, Iteration *it)
 {
     const int width = it->layout.mode[it->vector].extent;
     for (int i = 0; i < it->n_codes; i++) {
         const Expr *const convert = it->codes[i].convert;
         const DType of = convert->convert.a->type, to = convert->type;
-        const int bits = dtype_bits(of), loaded = width * bits < 8 ? 8 : width * bits;
-        Place place;
-        place_element(pr, it->codes[i].bytes, it->codes[i].subs, it, &place, convert->span);
-        Expr *codes = call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "element_as<uint%d_t>", loaded), 1,
-                                expr_address(pr->arena, place.pointer, place.at));
-        Expr *const position = it->codes[i].position;
-        if (position)
-            codes =
-                expr_binary(pr->arena, X_SHR, codes,
-                            cast(pr, DTYPE_U32, i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, position, it)), bits)));
-        const char *const name = it->codes[i].bytes->name;
         Var *const values = it->codes[i].values =
-            emit_array(pr, loop_type(to), arena_printf(pr->arena, "%s_v", name), width);
+            emit_array(pr, loop_type(to), arena_printf(pr->arena, "%s_v", it->codes[i].bytes->name), width);
         emit_call(pr, arena_printf(pr->arena, "unpack_%s_%s<%d>", dtype_name(of), dtype_name(to), width), 2,
-                  var_of(pr, values), codes);
+                  var_of(pr, values), load_codes(pr, it, i, dtype_bits(of)));
     }
     pr->has_unpacked |= it->n_codes > 0;
 }
