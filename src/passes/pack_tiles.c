@@ -19,7 +19,7 @@ typedef struct Tile {
     TileKernel *kernel;
     Buffer *packed, *bytes, *words;
     int bits;
-    bool fits;
+    bool fits, in_parts; // in_parts: some copy fills a slice
     int n_copies, n_reads;
     const TileOp *pipeline; // whose body declares it; NULL: none
 } Tile;
@@ -56,8 +56,12 @@ static void see_use(const TileUse *use, void *context)
 static void see_block(Tile *tile, TileOp *op)
 {
     for (; op && tile->fits; op = op->next) {
-        if (is_fill(tile, op)) tile->n_copies++;
-        else if (op->kind != T_TILE) tile_uses(op, see_use, tile);
+        if (is_fill(tile, op)) {
+            tile->n_copies++;
+            tile->in_parts |= !region_is_whole(&op->copy.dst);
+        } else if (op->kind != T_TILE) {
+            tile_uses(op, see_use, tile);
+        }
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) see_block(tile, *body);
     }
@@ -168,6 +172,18 @@ static void change(Tile *tile, TileOp *op)
     }
 }
 
+// Rows of 32, 64 and whole 128 bytes in panels, whose pieces of 16 bytes are turned: fragments of tensor cores read a column
+// of eight rows at once, which would stand in few banks. Slices of a panel are no boxes.
+static void turn_rows(Buffer *bytes)
+{
+    int64_t columns, rows;
+    if (bytes->rank != 2 || !expr_as_int(bytes->shape[1], &columns) || !expr_as_int(bytes->shape[0], &rows) || rows % 8)
+        return;
+    const int panel = columns % 128 == 0 ? 128 : columns == 64 || columns == 32 ? (int)columns : 0;
+    bytes->hint = panel ? HINT_SWIZZLE : HINT_NONE;
+    bytes->hint_value = panel;
+}
+
 static void pack(TileKernel *kernel, const TileOp *pipeline, Buffer *packed)
 {
     Tile tile = {
@@ -179,6 +195,7 @@ static void pack(TileKernel *kernel, const TileOp *pipeline, Buffer *packed)
     see_block(&tile, kernel->body);
     if (!tile.fits || tile.n_copies == 0 || tile.n_reads == 0 || !runs_ahead(&tile)) return;
     tile.bytes = new_like(kernel, BUFFER_SHARED, DTYPE_U8, packed, tile.bits);
+    if (!tile.in_parts) turn_rows(tile.bytes);
     tile.words = new_like(kernel, BUFFER_VIEW, DTYPE_U32, tile.bytes, BYTE_BITS);
     change(&tile, kernel->body);
 }

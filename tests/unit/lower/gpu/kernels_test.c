@@ -192,7 +192,7 @@ static void explanations_say_what_runs(void **state)
           { "u32[64][16]: 3 x 4096 bytes", "u8[64][64]: 3 x 4096 bytes", "u4[64][128]: 1 x 8192 bytes",
             "not ahead because a tile has a byte for each packed element; words of a view are fetched" } },
         { { "../tests/unit/lower/gpu/fits.tile", "packed", { { 0 } }, 0, 80, { NULL }, NULL, true },
-          { "u32[64][16]: 3 x 4096 bytes at 0, multistage cp.async", "u8[64][64]: 3 x 4096 bytes at 12288, multistage cp.async",
+          { ", multistage cp.async", "u8[64][64]: 3 x 4096 bytes", "panels of 64 columns, swizzle 64, multistage cp.async",
             "u4[64][128]: 1 x 8192 bytes", "not ahead because a tile has a byte for each packed element" } },
         { { "linear/causal_conv.tile", "causal_conv", { NONE("Offset"), NONE("Init") }, 2, 90, { NULL }, NULL, true },
           { "3 CTAs for each multiprocessor", "occupancy: 3 CTAs, because an instance takes ", "; no more have room in registers",
