@@ -254,8 +254,8 @@ bool recasts_rows(const Buffer *view)
 {
     const Buffer *const tensor = view->base.buffer;
     if (view->kind != BUFFER_VIEW || tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] ||
-        view->type == tensor->type || dtype_bits(view->type) < 8 || dtype_bits(view->type) < dtype_bits(tensor->type) ||
-        !region_is_whole(&view->base))
+        tensor->unaligned || view->type == tensor->type || dtype_bits(view->type) < 8 ||
+        dtype_bits(view->type) < dtype_bits(tensor->type) || !region_is_whole(&view->base))
         return false;
     const ViewPairs pairs = common_pair_view(view);
     return view->rank == tensor->rank && pairs.back > 0 && pairs.front + pairs.back == view->rank;

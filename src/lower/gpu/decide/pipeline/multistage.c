@@ -64,7 +64,7 @@ static const char *why_not_read(const KnownValues *values, Buffer *src, DType ty
     if (root->access != ACCESS_IN) return "the kernel writes the tensor, too";
     if (src->type != type) return "it converts";
     for (const Buffer *b = src; b != root; b = b->base.buffer)
-        if (b->type != b->base.buffer->type && !recasts_rows(b)) return "it reads other elements than a whole tensor's";
+        if (b->type != b->base.buffer->type && !recasts_rows(b)) return "it reads a part of a tensor as other elements";
     return view_is_known(values, src) ? NULL : "its place depends on what the threads make";
 }
 
