@@ -9,7 +9,8 @@
 //
 // before: make-copies, sink-tiles    after: no tile of packed elements whose rows are whole 16 bytes is filled by copies of
 //                                    slices alone and read element by element alone
-// never:  a tile that threads write, which others would share bytes with; a slice that may begin within a byte
+// never:  a tile that threads write, which others would share bytes with; a slice that may begin within a byte; before
+//         hardware copies boxes, a tile that is not of a pipeline with buffers: nothing else runs ahead there
 #include "passes/passes.h"
 
 enum { ROW_BITS = 128, WORD_BITS = 32, BYTE_BITS = 8 };
@@ -18,8 +19,9 @@ typedef struct Tile {
     TileKernel *kernel;
     Buffer *packed, *bytes, *words;
     int bits;
-    bool fits;
+    bool fits, in_parts; // in_parts: some copy fills a slice
     int n_copies, n_reads;
+    const TileOp *pipeline; // whose body declares it; NULL: none
 } Tile;
 
 static bool is_multiple(const Expr *x, int64_t n) { return expr_multiple(x) % n == 0; }
@@ -54,11 +56,26 @@ static void see_use(const TileUse *use, void *context)
 static void see_block(Tile *tile, TileOp *op)
 {
     for (; op && tile->fits; op = op->next) {
-        if (is_fill(tile, op)) tile->n_copies++;
-        else if (op->kind != T_TILE) tile_uses(op, see_use, tile);
+        if (is_fill(tile, op)) {
+            tile->n_copies++;
+            tile->in_parts |= !region_is_whole(&op->copy.dst);
+        } else if (op->kind != T_TILE) {
+            tile_uses(op, see_use, tile);
+        }
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) see_block(tile, *body);
     }
+}
+
+// Without boxes copies run ahead that are statements of the pipeline itself, from tensors that nothing writes.
+static bool runs_ahead(const Tile *tile)
+{
+    int n = 0;
+    if (tile->kernel->has_boxes) return true;
+    if (!tile->pipeline || tile->pipeline->pipeline.n != 1 || tile->pipeline->pipeline.stages < 2) return false;
+    for (const TileOp *op = tile->pipeline->pipeline.body; op; op = op->next)
+        n += is_fill(tile, op) && op->copy.src.buffer->access == ACCESS_IN;
+    return n == tile->n_copies;
 }
 
 // ---- what it becomes
@@ -155,29 +172,45 @@ static void change(Tile *tile, TileOp *op)
     }
 }
 
-static void pack(TileKernel *kernel, Buffer *packed)
+// Rows of 32, 64 and whole 128 bytes in panels, whose pieces of 16 bytes are turned: fragments of tensor cores read a column
+// of eight rows at once, which would stand in few banks. Slices of a panel are no boxes.
+static void turn_rows(Buffer *bytes)
 {
-    Tile tile = { .kernel = kernel, .packed = packed, .bits = dtype_bits(packed->type), .fits = true };
+    int64_t columns, rows;
+    if (bytes->rank != 2 || !expr_as_int(bytes->shape[1], &columns) || !expr_as_int(bytes->shape[0], &rows) || rows % 8)
+        return;
+    const int panel = columns % 128 == 0 ? 128 : columns == 64 || columns == 32 ? (int)columns : 0;
+    bytes->hint = panel ? HINT_SWIZZLE : HINT_NONE;
+    bytes->hint_value = panel;
+}
+
+static void pack(TileKernel *kernel, const TileOp *pipeline, Buffer *packed)
+{
+    Tile tile = {
+        .kernel = kernel, .packed = packed, .bits = dtype_bits(packed->type), .fits = true, .pipeline = pipeline
+    };
     if (packed->kind != BUFFER_SHARED || packed->rank == 0 || packed->hint || packed->cluster_shared ||
         tile.bits >= BYTE_BITS || !is_multiple(packed->shape[packed->rank - 1], ROW_BITS / tile.bits))
         return;
     see_block(&tile, kernel->body);
-    if (!tile.fits || tile.n_copies == 0 || tile.n_reads == 0) return;
+    if (!tile.fits || tile.n_copies == 0 || tile.n_reads == 0 || !runs_ahead(&tile)) return;
     tile.bytes = new_like(kernel, BUFFER_SHARED, DTYPE_U8, packed, tile.bits);
+    if (!tile.in_parts) turn_rows(tile.bytes);
     tile.words = new_like(kernel, BUFFER_VIEW, DTYPE_U32, tile.bytes, BYTE_BITS);
     change(&tile, kernel->body);
 }
 
-static void pack_in(TileKernel *kernel, TileOp *op)
+static void pack_in(TileKernel *kernel, const TileOp *pipeline, TileOp *op)
 {
     for (; op; op = op->next) {
-        if (op->kind == T_TILE) pack(kernel, op->tile.buffer);
+        if (op->kind == T_TILE) pack(kernel, pipeline, op->tile.buffer);
         TileOp **body;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) pack_in(kernel, *body);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            pack_in(kernel, op->kind == T_PIPELINE ? op : NULL, *body);
     }
 }
 
 void pack_tiles(TileKernel *kernel)
 {
-    if (!kernel->checked && kernel->has_boxes) pack_in(kernel, kernel->body);
+    if (!kernel->checked) pack_in(kernel, NULL, kernel->body);
 }

@@ -73,7 +73,9 @@ Expr *cpu_convert(Cpu *cx, DType to, Expr *x)
     Arena *const a = cx->arena;
     if (x->type == to) return x;
     if (expr_is_const(x) && !dtype_is_narrow_float(to) && !dtype_is_packed(to)) return expr_convert(a, to, x);
+    const bool is_code = dtype_is_packed(x->type);
     x = widened(cx, x);
+    if (is_code && dtype_is_integer(x->type) && dtype_is_float(to)) x = cast(cx, DTYPE_F32, x); // which has all of them
     if (x->type == to) return x;
     switch (common_convert_step(to, x->type)) {
     case CONVERT_TRUTH: return expr_binary(a, X_NE, x, expr_convert(a, x->type, expr_int(a, DTYPE_INT, 0)));

@@ -50,5 +50,8 @@ check odd_operands 90 tests/language/run/odd_products.tile anywhere
 check odd_results 90 tests/language/run/odd_products.tile other_subscripts
 check transposed_store 90 tests/language/run/tensor_cores.tile stored_often TRANSPOSE=true M=48 N=128
 check one_low_index 90 kernels/nsa/compress.tile nsa_compressed D=64 DV=64 G=1 LSE=none
+check packed_tiles 90 tests/language/run/packed.tile tiles_of_codes
+check packed_tiles_sm_80 80 tests/language/run/packed.tile tiles_of_codes
+check packed_words_sm_80 80 tests/language/run/packed.tile words_of_codes
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -15,31 +15,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+typedef enum Build { PLAIN, CHECKED, WITHOUT_BOXES } Build;
 typedef struct Case {
     const char *name;
     void (*run)(TileKernel *kernel);
-    bool checked;
+    Build build;
 } Case;
-static const Case cases[] = { { "simplify", simplify, false },
-                              { "split_bounds", split_bounds, false },
-                              { "trace_foralls", trace_foralls, true },
-                              { "split_quotients", split_quotients, false },
-                              { "widen_sums", widen_sums, false },
-                              { "hoist_choices", hoist_choices, false },
-                              { "scalar_loops", scalar_loops, false },
-                              { "forward_indices", forward_indices, false },
-                              { "sink_tiles", sink_tiles, false },
-                              { "open_views", open_views, false },
-                              { "make_copies", make_copies, false },
-                              { "forward_copies", forward_copies, false },
-                              { "cover_fragments", cover_fragments, false },
-                              { "index_constants", index_constants, false },
-                              { "split_groups", split_groups, false },
-                              { "join_indices", join_indices, false },
-                              { "whole_slices", whole_slices, false },
-                              { "lift_branches", lift_branches, false },
-                              { "pack_tiles", pack_tiles, false },
-                              { "halve_steps", halve_steps, false } };
+static const Case cases[] = { { "simplify", simplify, PLAIN },
+                              { "split_bounds", split_bounds, PLAIN },
+                              { "trace_foralls", trace_foralls, CHECKED },
+                              { "split_quotients", split_quotients, PLAIN },
+                              { "widen_sums", widen_sums, PLAIN },
+                              { "hoist_choices", hoist_choices, PLAIN },
+                              { "scalar_loops", scalar_loops, PLAIN },
+                              { "forward_indices", forward_indices, PLAIN },
+                              { "sink_tiles", sink_tiles, PLAIN },
+                              { "open_views", open_views, PLAIN },
+                              { "make_copies", make_copies, PLAIN },
+                              { "forward_copies", forward_copies, PLAIN },
+                              { "cover_fragments", cover_fragments, PLAIN },
+                              { "index_constants", index_constants, PLAIN },
+                              { "split_groups", split_groups, PLAIN },
+                              { "join_indices", join_indices, PLAIN },
+                              { "whole_slices", whole_slices, PLAIN },
+                              { "lift_branches", lift_branches, PLAIN },
+                              { "pack_tiles", pack_tiles, PLAIN },
+                              { "pack_tiles_without_boxes", pack_tiles, WITHOUT_BOXES },
+                              { "halve_steps", halve_steps, PLAIN } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
@@ -72,11 +74,11 @@ static void run_kernels(Arena *arena, const Case *one, Text *out)
     for (const Decl *decl = program->n_modules ? program->modules[0]->decls : NULL; decl; decl = decl->next) {
         if (decl->kind != DECL_KERNEL) continue;
         TileKernel *const kernel =
-            check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu", .checked = one->checked });
+            check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu", .checked = one->build == CHECKED });
         if (!kernel) break;
         verify(kernel, arena);
         kernel->shared_bytes = 227 * 1024;
-        kernel->has_boxes = true;
+        kernel->has_boxes = one->build != WITHOUT_BOXES;
         one->run(kernel);
         verify(kernel, arena);
         tile_print(out, kernel);

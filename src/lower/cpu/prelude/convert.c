@@ -192,35 +192,37 @@ KILN_INLINE void kiln_set_bits2(uint8_t *row, int64_t i, uint32_t x)
     }
 KILN_DEFINE_SHARED_BITS(4, 2, 15u)
 KILN_DEFINE_SHARED_BITS(2, 4, 3u)
-// Whole vectors of a byte for each of n packed elements, from a byte's first on; returns for how many.
+// Whole vectors of a byte for each of n packed elements, from a byte's first on; returns for how many. A byte is widened
+// to a word of what it has, and beside itself shifted there so often that each of these has its element at its foot.
 #if KILN_AVX512 || KILN_AVX2
-#define KILN_WIDEN_BYTES(words, bytes) __asm__("vpmovzxbw %1, %0" : "=v"(words) : "m"(bytes))
+#define KILN_WIDEN_BYTES(to, words, bytes) __asm__("vpmovzxb" to " %1, %0" : "=v"(words) : "m"(bytes))
 #else
-#define KILN_WIDEN_BYTES(words, bytes) words = __builtin_convertvector(bytes, __typeof__(words))
+#define KILN_WIDEN_BYTES(to, words, bytes) words = __builtin_convertvector(bytes, __typeof__(words))
 #endif
-#define KILN_UNPACK_VECTORS(BYTES)                                                                  \
+#define KILN_UNPACK_VECTORS(BYTES, PER_BYTE, WORD, TO, SPREAD, MASK)                                \
     for (; n - i >= BYTES; i += BYTES) {                                                            \
-        typedef uint8_t Half __attribute__((vector_size(BYTES / 2), aligned(1), may_alias));        \
-        typedef uint16_t Words __attribute__((vector_size(BYTES)));                                 \
+        typedef uint8_t Part __attribute__((vector_size(BYTES / PER_BYTE), aligned(1), may_alias)); \
+        typedef WORD Words __attribute__((vector_size(BYTES)));                                     \
         typedef Words AnyWords __attribute__((aligned(1), may_alias));                              \
         Words x;                                                                                    \
-        KILN_WIDEN_BYTES(x, *(const Half *)(from + i / 2));                                         \
-        *(AnyWords *)(to + i) = (x | x << 4) & 0x0f0f;                                              \
+        KILN_WIDEN_BYTES(TO, x, *(const Part *)(from + i / PER_BYTE));                              \
+        *(AnyWords *)(to + i) = (SPREAD) & MASK;                                                    \
     }
-KILN_INLINE int64_t kiln_unpack_vectors4(uint8_t *to, const uint8_t *from, int64_t n)
-{
-    int64_t i = 0;
-    KILN_UNPACK_VECTORS(KILN_VECTOR_BYTES)
+#define KILN_DEFINE_UNPACK_VECTORS(BITS, PER_BYTE, WORD, TO, SPREAD, MASK)                          \
+    KILN_INLINE int64_t kiln_unpack_vectors##BITS(uint8_t *to, const uint8_t *from, int64_t n)     \
+    {                                                                                               \
+        int64_t i = 0;                                                                              \
+        KILN_UNPACK_VECTORS(KILN_VECTOR_BYTES, PER_BYTE, WORD, TO, SPREAD, MASK)                    \
+        KILN_UNPACK_SMALLER(PER_BYTE, WORD, TO, SPREAD, MASK)                                       \
+        return i;                                                                                   \
+    }
 #if KILN_AVX512
-    KILN_UNPACK_VECTORS(32)
+#define KILN_UNPACK_SMALLER(...) KILN_UNPACK_VECTORS(32, __VA_ARGS__)
+#else
+#define KILN_UNPACK_SMALLER(...)
 #endif
-    return i;
-}
-KILN_INLINE int64_t kiln_unpack_vectors2(uint8_t *to, const uint8_t *from, int64_t n)
-{
-    (void)to, (void)from, (void)n;
-    return 0;
-}
+KILN_DEFINE_UNPACK_VECTORS(4, 2, uint16_t, "w", x | x << 4, 0x0f0f)
+KILN_DEFINE_UNPACK_VECTORS(2, 4, uint32_t, "d", x | x << 6 | x << 12 | x << 18, 0x03030303)
 // A row of a byte for each of n packed elements, from number `first` on, and back; bytes between are whole.
 #define KILN_DEFINE_ROWS_OF_BITS(BITS, PER_BYTE, MASK)                                                    \
     KILN_INLINE void kiln_unpack_bits##BITS(uint8_t *to, const uint8_t *row, int64_t first, int64_t n)   \

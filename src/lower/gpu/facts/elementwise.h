@@ -29,7 +29,16 @@ struct Iteration {
         bool rounds;
         int codes; // the load of fp8 that it converts in pairs, and that is all; -1: none
     } stored[8];
-    int n_stored;                         // and stores
+    int n_stored; // and stores
+    struct {
+        Expr *convert;  // a code's conversion to a floating type
+        Buffer *bytes;  // the tile that it is in, of bytes
+        Expr **subs;    // of the byte that the codes begin at; of less than two, of the piece of 16 bytes around them
+        Expr *byte;     // in that piece; NULL: there is none
+        Expr *position; // of the first code in that byte; NULL: the first one
+        Var *values;
+    } codes[8];
+    int n_codes;                          // vectors of codes, which are converted together (codes.c)
     int vector;                           // the mode they run along, -1: none
     Var *run;                             // and the index
     int order[LAYOUT_MAX_MODES], n_order; // the other register modes, the slowest first
@@ -47,6 +56,7 @@ struct Iteration {
     int n_reductions;
     const TileOp *halves; // while printing: a store of both halves of a word (halves.c)
     bool is_linear;       // the distributed indices are counted through by all threads together
+    bool recasts;         // vectors may be of views whose elements are several of a tensor's (recasts_rows)
 };
 
 // ---- iteration.c
@@ -102,6 +112,10 @@ bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, Til
 int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it); // the same, and which loads are made together
 int early_words(const Iteration *it); // of all its loads; 0: they cannot be made before its loops
+
+// ---- codes.c
+// Adds what the expression converts of a run of `width` codes along `run` to it->codes.
+void find_codes(Lowering *lo, Iteration *it, Var *run, int width, Expr *x);
 
 // ---- rescale.c
 const TileInfo *rescale_factor(Lowering *lo, const TileOp *op); // of its rows; NULL: it is no such product

@@ -250,6 +250,17 @@ bool merges_rows(const Buffer *view)
            region_is_whole(base);
 }
 
+bool recasts_rows(const Buffer *view)
+{
+    const Buffer *const tensor = view->base.buffer;
+    if (view->kind != BUFFER_VIEW || tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] ||
+        tensor->unaligned || view->type == tensor->type || dtype_bits(view->type) < 8 ||
+        dtype_bits(view->type) < dtype_bits(tensor->type) || !region_is_whole(&view->base))
+        return false;
+    const ViewPairs pairs = common_pair_view(view);
+    return view->rank == tensor->rank && pairs.back > 0 && pairs.front + pairs.back == view->rank;
+}
+
 // ---- places in the source
 
 // Of a file that is imported: with its name.

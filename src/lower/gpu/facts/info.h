@@ -21,6 +21,8 @@ bool is_flat_tensor(const Buffer *view);
 bool has_all_elements(const Buffer *view); // it is known to have as many as its base, which is whole
 // A view of all of a tensor with strides whose rows count several of its dimensions, and whose columns are the tensor's.
 bool merges_rows(const Buffer *view);
+// Does the view show a whole tensor's rows as elements of another type, each one or more of the tensor's?
+bool recasts_rows(const Buffer *view);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
 
 // ---- visits

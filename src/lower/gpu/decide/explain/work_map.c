@@ -272,6 +272,24 @@ static void count_if(MapCount *c, const TileOp *op, uint32_t uses_of_condition)
         c->work->branches = fmax(c->work->branches, c->times * times_of(c, uses_of_condition) / c->threads);
 }
 
+// Codes that are converted two at a time, from one load for all of a vector.
+static int codes_of(const MapCount *c, const Expr *x)
+{
+    for (int i = 0; i < c->it->n_codes; i++)
+        if (c->it->codes[i].convert == x) return i;
+    return -1;
+}
+
+static uint32_t count_codes(MapCount *c, int i)
+{
+    const Expr *const x = c->it->codes[i].convert;
+    Buffer *const bytes = c->it->codes[i].bytes;
+    const uint32_t uses = count_subscripts(c, bytes, c->it->codes[i].subs);
+    count_access(c, bytes, c->it->codes[i].subs, uses, c->it->layout.mode[c->it->vector].extent, false);
+    add(c, uses, x->type == DTYPE_F32 ? 2 : x->convert.a->type == DTYPE_E2M1 ? 2.5 : 1.5, 0);
+    return uses;
+}
+
 static uint32_t count_expression(MapCount *c, Expr *x)
 {
     Expr **slots[EXPR_SLOTS_MAX];
@@ -283,6 +301,8 @@ static uint32_t count_expression(MapCount *c, Expr *x)
         count_access(c, x->load.buffer, x->load.subs, uses, vector_of(c->it, x, NULL), false);
         return uses;
     }
+    const int codes = x->kind == E_CONVERT ? codes_of(c, x) : -1;
+    if (codes >= 0) return count_codes(c, codes);
     const int n = expr_children(x, slots, COUNT(slots));
     uint32_t first = 0;
     for (int i = 0; i < n && i < COUNT(slots); i++) {

@@ -90,6 +90,7 @@ static bool views_keep_vectors(const Search *s, const Buffer *buffer, const Expr
 {
     bool aligned = expr_multiple(rest) % s->width == 0;
     for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer) {
+        if (s->it->recasts && recasts_rows(buffer)) return true;
         const Sub *const sub = &buffer->base.subs[buffer->base.buffer->rank - 1];
         const bool keeps_last = region_rank(&buffer->base) == buffer->rank || merges_rows(buffer);
         if (!keeps_last || !sub->is_range || sub->step || buffer->type != buffer->base.buffer->type) return false;
@@ -130,8 +131,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
         !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) || coefficient != 1 ||
         !views_keep_vectors(s, buffer, rest))
         return false;
-    if (root->kind == BUFFER_LOCAL || (dtype_bits(root->type) < 8 && !is_packed_run(s, root)) ||
-        is_fragment_in_registers(s->lo, root) ||
+    const bool in_bytes = dtype_bits(root->type) >= 8 || (s->it->recasts && dtype_bits(buffer->type) >= 8);
+    if (root->kind == BUFFER_LOCAL || (!in_bytes && !is_packed_run(s, root)) || is_fragment_in_registers(s->lo, root) ||
         (root->kind == BUFFER_TENSOR && root->strided && !is_unaligned_run(s, buffer)))
         return false;
     for (int d = 0; d < last; d++)
@@ -169,6 +170,21 @@ static bool visit_load(const Expr *x, void *context)
     if (is_run(s, x->load.buffer, x->load.subs) && !is_written(s, root, x->load.subs, x->load.buffer->rank) &&
         !is_read_after_change(s, root) && may_load_early(s, x->load.buffer, x->load.subs))
         s->it->loaded[s->it->n_loaded++].load = (Expr *)x;
+    return false;
+}
+
+// What a code is read from may not change meanwhile, nor be out of the tile where it is not looked at.
+static bool visit_code(const Expr *x, void *context)
+{
+    Search *const s = context;
+    const int n = s->it->n_codes;
+    find_codes(s->lo, s->it, s->run, s->width, (Expr *)x);
+    if (s->it->n_codes == n) return false;
+    Buffer *const bytes = s->it->codes[n].bytes;
+    bool stays =
+        !is_written(s, bytes, s->it->codes[n].subs, bytes->rank) && may_load_early(s, bytes, s->it->codes[n].subs);
+    for (int d = 0; d < bytes->rank; d++) stays &= !uses_inner(s, s->it->codes[n].subs[d]);
+    if (!stays) s->it->n_codes--;
     return false;
 }
 
@@ -210,6 +226,7 @@ static void search_expr(Search *s, Expr *x)
     if (!x) return;
     s->under_condition = outer || expr_any(x, is_conditional, NULL);
     expr_any(x, visit_load, s);
+    expr_any(x, visit_code, s);
     s->under_condition = outer;
 }
 
@@ -303,7 +320,7 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
     each_op(lo, forall->forall.body, find_inner, &s);
     search_block(&s, forall->forall.body, true);
     *run = s.run;
-    return it->n_loaded + it->n_stored > 0 ? first : -1;
+    return it->n_loaded + it->n_stored + it->n_codes > 0 ? first : -1;
 }
 
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it)

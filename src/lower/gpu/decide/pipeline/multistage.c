@@ -37,7 +37,9 @@ static bool plan_pieces(Lowering *lo, TileOp *op, Iteration *it, Var **run)
     if (map->forall.n < 1 || map->forall.n > LAYOUT_MAX_RANK || store->kind != T_STORE ||
         store->store.value->kind != E_LOAD)
         return false;
-    *it = (Iteration){ .indices = map->forall.indices, .n = map->forall.n, .partition = lo->partition, .vector = -1 };
+    *it = (Iteration){
+        .indices = map->forall.indices, .n = map->forall.n, .partition = lo->partition, .vector = -1, .recasts = true
+    };
     int extents[LAYOUT_MAX_RANK];
     for (int i = 0; i < COUNT(it->dim_of); i++) it->dim_of[i] = i < it->n ? i : -1;
     for (int i = 0; i < it->n; i++) {
@@ -61,7 +63,8 @@ static const char *why_not_read(const KnownValues *values, Buffer *src, DType ty
     if (dtype_bits(src->type) < 8) return "a tile has a byte for each packed element";
     if (root->access != ACCESS_IN) return "the kernel writes the tensor, too";
     if (src->type != type) return "it converts";
-    if (root->type != type) return "it reads a view of other elements than the tensor's";
+    for (const Buffer *b = src; b != root; b = b->base.buffer)
+        if (b->type != b->base.buffer->type && !recasts_rows(b)) return "it reads a part of a tensor as other elements";
     return view_is_known(values, src) ? NULL : "its place depends on what the threads make";
 }
 

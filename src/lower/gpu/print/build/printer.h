@@ -40,6 +40,7 @@ struct Printer {
     bool has_quads;        // some code stores by them (print_map.c)
     bool has_pairs;        // some code calls functions of pairs.cuh
     bool has_codes;        // some code stores codes as 16 bits (moves.c)
+    bool has_unpacked;     // some code calls functions of unpack.cuh
     Var **vars;
     int n_vars; // by Tile IR variable id: the variable that stands for it
     Table tile_vars, ring_vars, product_vars, op_vars, early_loads; // by what they belong to: see below

@@ -8,9 +8,21 @@
 #include "lower/gpu/print/elements/elements.h"
 #include "lower/gpu/print/control/rounds.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
 // ---- copies
+
+// Where a piece of a view begins that shows a tensor's rows as other elements, in these.
+static Expr *recast_source(Printer *pr, const Buffer *buffer, Place *from)
+{
+    while (!recasts_rows(buffer)) buffer = buffer->base.buffer;
+    const char *const name = arena_printf(pr->arena, "bitcast<const %s *>", dtype_info[loop_type(buffer->type)].c_name);
+    const int each = dtype_bits(buffer->type) / dtype_bits(from->root->type);
+    from->column = expr_binary(pr->arena, X_DIV, from->column, expr_int(pr->arena, from->column->type, each));
+    if (from->columns) from->columns = lower_int64(pr, buffer->shape[buffer->rank - 1], NULL);
+    return call_expr(pr, DTYPE_I64, name, 1, recast_address(pr, from));
+}
 
 void print_pieces(Printer *pr, const Pieces *plan)
 {
@@ -36,7 +48,8 @@ void print_pieces(Printer *pr, const Pieces *plan)
     place_element(pr, load->load.buffer, load->load.subs, &it, &from, load->span);
     place_element(pr, store->store.buffer, store->store.subs, &it, &to, store->span);
     Expr *const dst = expr_address(pr->arena, to.pointer, to.at);
-    Expr *const src = expr_address(pr->arena, from.pointer, from.at);
+    Expr *const src =
+        from.recast ? recast_source(pr, load->load.buffer, &from) : expr_address(pr->arena, from.pointer, from.at);
     Expr *const rows = from.rows_inside ? from.rows_inside : expr_bool(pr->arena, true);
     if (from.columns)
         emit_call(pr, arena_printf(pr->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column, from.columns);

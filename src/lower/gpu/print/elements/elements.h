@@ -27,7 +27,7 @@ int begin_mode_loops(Printer *pr, Iteration *it, int first, int end, Nest *nests
 void emit_batch(Printer *pr, Iteration *it);
 void emit_vector_loads(Printer *pr, Iteration *it);
 bool is_fp8(DType type);
-bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds); // a stored vector's values
+bool waits_in_f32(Printer *pr, const Iteration *it, const TileOp *store, bool rounds); // a stored vector's values
 void store_quad(Printer *pr, const TileOp *store, Var *words, const Iteration *it);
 void emit_vector_stores(Printer *pr, Iteration *it);
 

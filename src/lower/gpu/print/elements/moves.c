@@ -315,9 +315,10 @@ static int converted_codes(Printer *pr, const Iteration *it, const TileOp *store
     return -1;
 }
 
-// What a vector takes is rounded in pairs; what is only moved keeps its bits.
-bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds)
+// What a vector takes is rounded in pairs; what is only moved, or converted in pairs beforehand, keeps its bits.
+bool waits_in_f32(Printer *pr, const Iteration *it, const TileOp *store, bool rounds)
 {
+    if (is_unpacked(it, store->store.value)) return false;
     return rounds || (is_fragment_in_registers(pr->lo, store->store.buffer) && store->store.value->kind != E_LOAD);
 }
 
@@ -338,11 +339,45 @@ static void divide_inside(Printer *pr, Place *place)
     place->at = expr_select(pr->arena, place->rows_inside, place->at, expr_int(pr->arena, place->at->type, 0));
 }
 
+// The codes of a vector, from bit 0 on, and others above them.
+static Expr *load_codes(Printer *pr, const Iteration *it, int i, int bits)
+{
+    Arena *const a = pr->arena;
+    Place place;
+    Expr *const byte = it->codes[i].byte, *const position = it->codes[i].position;
+    place_element(pr, it->codes[i].bytes, it->codes[i].subs, it, &place, it->codes[i].convert->span);
+    Expr *const address = expr_address(a, place.pointer, place.at);
+    const int all = bits * it->layout.mode[it->vector].extent;
+    if (!byte) return call_expr(pr, DTYPE_U32, arena_printf(a, "element_as<uint%d_t>", all), 1, address);
+    Expr *const at = cast(pr, DTYPE_I32, lower_expr(pr, byte, it));
+    Expr *const word = call_expr(pr, DTYPE_U32, "element_as<uint32_t>", 2, address, i32_op(pr, X_BITAND, at, 12));
+    Expr *const codes = call_expr(pr, DTYPE_U32, "byte_of_word", 2, word, i32_op(pr, X_BITAND, at, 3));
+    if (!position) return codes;
+    Expr *const bit = i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, position, it)), bits);
+    return expr_binary(a, X_SHR, codes, cast(pr, DTYPE_U32, bit));
+}
+
+// Conversions of a packed tile's codes, of all of a vector's together.
+static void emit_codes(Printer *pr, Iteration *it)
+{
+    const int width = it->layout.mode[it->vector].extent;
+    for (int i = 0; i < it->n_codes; i++) {
+        const Expr *const convert = it->codes[i].convert;
+        const DType of = convert->convert.a->type, to = convert->type;
+        Var *const values = it->codes[i].values =
+            emit_array(pr, loop_type(to), arena_printf(pr->arena, "%s_v", it->codes[i].bytes->name), width);
+        emit_call(pr, arena_printf(pr->arena, "unpack_%s_%s<%d>", dtype_name(of), dtype_name(to), width), 2,
+                  var_of(pr, values), load_codes(pr, it, i, dtype_bits(of)));
+    }
+    pr->has_unpacked |= it->n_codes > 0;
+}
+
 void emit_vector_loads(Printer *pr, Iteration *it)
 {
     const int width = it->layout.mode[it->vector].extent;
     const int n = it->n_loaded;
     it->n_loaded = 0; // addresses are lowered without them
+    emit_codes(pr, it);
     for (int i = 0; i < n; i++) {
         Expr *const load = it->loaded[i].load;
         Place place;
@@ -366,7 +401,7 @@ void emit_vector_loads(Printer *pr, Iteration *it)
         it->stored[i].codes = of_fp8 ? converted_codes(pr, it, store, width) : -1;
         pr->has_codes |= it->stored[i].codes >= 0;
         if (it->stored[i].codes >= 0) continue;
-        const DType type = waits_in_f32(pr, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
+        const DType type = waits_in_f32(pr, it, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
         it->stored[i].values = emit_array(pr, type, arena_printf(pr->arena, "%s_out", buffer->name), width);
     }
 }
@@ -421,7 +456,7 @@ void emit_vector_stores(Printer *pr, Iteration *it)
             Var *const v = it->stored[i].values;
             emit_call(pr, "store_pair", 2, expr_address(pr->arena, place.pointer, place.at),
                       call_expr(pr, DTYPE_U32,
-                                waits_in_f32(pr, store, false)
+                                waits_in_f32(pr, it, store, false)
                                     ? arena_printf(pr->arena, "pack_%s", dtype_name(store->store.buffer->type))
                                     : "pack_bits",
                                 2, expr_index(pr->arena, v, i32_const(pr, 0)),
@@ -433,7 +468,8 @@ void emit_vector_stores(Printer *pr, Iteration *it)
             const char *const verb =
                 codes >= 0 ? arena_printf(pr->arena, "store_%s_of_e4m3", dtype_name(store->store.buffer->type))
                 : it->stored[i].rounds ? arena_printf(pr->arena, "store_%s", dtype_name(store->store.buffer->type))
-                                       : "store";
+                : is_unpacked(it, store->store.value) && dtype_bits(store->store.buffer->type) == 16 ? "store_pairs"
+                                                                                                     : "store";
             emit_shared_move(pr, verb, it->layout.mode[it->vector].extent,
                              codes >= 0 ? it->loaded[codes].values : it->stored[i].values, &place,
                              replica_is_first(pr, &it->layout));

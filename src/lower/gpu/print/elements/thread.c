@@ -81,7 +81,7 @@ static void emit_store(Printer *pr, TileOp *op, Iteration *it)
     for (int i = 0; i < it->n_stored; i++)
         if (it->stored[i].store == op) {
             if (it->stored[i].codes >= 0) return;
-            const bool is_pair = waits_in_f32(pr, op, it->stored[i].rounds);
+            const bool is_pair = waits_in_f32(pr, it, op, it->stored[i].rounds);
             Expr *const value = vector_value(pr, op, is_pair, it);
             emit_element(pr, it->stored[i].values, var_of(pr, it->mode[it->vector]), value);
             return;

@@ -23,6 +23,8 @@ void restore_vars(Printer *pr, KnownVars known); // until they are restored
 // ---- loaded.c: elements of vectors that were loaded before
 Expr *batch_number(Printer *pr, const Iteration *it); // of this iteration among those whose loads are made together
 Expr *loaded_element(Printer *pr, const Iteration *it, int i);
+bool is_unpacked(const Iteration *it, const Expr *x);                    // it is converted before the vector's loop
+Expr *unpacked_element(Printer *pr, const Iteration *it, const Expr *x); // NULL: it is not
 
 // ---- place.c
 // One element of a tensor or tile, through views: where it is and what must hold for it to be inside.

@@ -33,3 +33,18 @@ Expr *loaded_element(Printer *pr, const Iteration *it, int i)
         arena_printf(pr->arena, "element_of<%s, %d>", dtype_info[type].c_name, it->layout.mode[it->vector].extent), 3,
         var_of(pr, values), batch_number(pr, it), v);
 }
+
+static int unpacked_number(const Iteration *it, const Expr *x)
+{
+    for (int i = 0; it && i < it->n_codes; i++)
+        if (expr_equal(it->codes[i].convert, x)) return i;
+    return -1;
+}
+
+bool is_unpacked(const Iteration *it, const Expr *x) { return unpacked_number(it, x) >= 0; }
+
+Expr *unpacked_element(Printer *pr, const Iteration *it, const Expr *x)
+{
+    const int i = unpacked_number(it, x);
+    return i < 0 ? NULL : expr_index(pr->arena, it->codes[i].values, var_of(pr, it->mode[it->vector]));
+}

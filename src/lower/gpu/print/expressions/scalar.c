@@ -259,7 +259,10 @@ Expr *lower_expr(Printer *pr, Expr *x, const Iteration *it)
         return computes_both(pr, x, it) ? call_expr(pr, first->type, "choose", 3, cond, first, second)
                                         : expr_select(a, cond, first, second);
     }
-    case E_CONVERT: return to_dtype(pr, x->type, x->convert.a->type, lower_expr(pr, x->convert.a, it));
+    case E_CONVERT: {
+        Expr *const unpacked = unpacked_element(pr, it, x);
+        return unpacked ? unpacked : to_dtype(pr, x->type, x->convert.a->type, lower_expr(pr, x->convert.a, it));
+    }
     case E_BITCAST: {
         Expr *const from =
             x->convert.a->type == DTYPE_INT ? lower_int64(pr, x->convert.a, it) : lower_expr(pr, x->convert.a, it);

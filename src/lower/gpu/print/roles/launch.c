@@ -35,7 +35,7 @@ static void add_preludes(Printer *pr)
         { "cuda/quads", pr->has_quads },
         { "cuda/around", lo->begins_anywhere },
         { "cuda/pairs", pr->has_pairs },
-        { "cuda/codes", pr->has_codes },
+        { "cuda/codes", pr->has_codes }, { "cuda/unpack", pr->has_unpacked },
         { "cuda/trace", lo->target->trace },
     };
     // clang-format on
