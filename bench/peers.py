@@ -690,6 +690,10 @@ def nsa_gradients(v):
         return lambda: torch.autograd.grad(out, inputs, g, retain_graph=True)
     return fastest([('fla', fla)])
 
+def tiles_of_blocks(block):
+    """flex_attention's tiles have to divide the mask's blocks: its own choice is 128."""
+    return {'BLOCK_M': block, 'BLOCK_N': block} if block < 128 else None
+
 def sparse(v):
     B, S, H, HKV, D, block, places, T = v['B'], v['S'], v['H'], v['HKV'], v['D'], v['BS'], v['PLACES'], v['T']
     q, k, x = (random(B, S, h, D, type=T).transpose(1, 2) for h in (H, HKV, HKV))
@@ -702,7 +706,7 @@ def sparse(v):
         indices[..., :min(places, blocks)] = lists.clamp(min=0)[:, :blocks].int()
         mask = BlockMask.from_kv_blocks(counts, indices, BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: i >= j)
         run = torch.compile(flex_attention, dynamic=False)
-        return lambda: run(q, k, x, block_mask=mask, enable_gqa=H != HKV)
+        return lambda: run(q, k, x, block_mask=mask, enable_gqa=H != HKV, kernel_options=tiles_of_blocks(block))
     def masked():
         taken = torch.zeros(blocks, blocks, dtype=torch.bool)
         for i in range(blocks): taken[i, lists[i][lists[i] >= 0]] = True
@@ -739,7 +743,7 @@ def flex_of_blocks(q, k, x, taken, block, grouped):
     counts = taken.sum(-1).int()
     indices = torch.argsort(taken.int(), dim=-1, descending=True, stable=True).int()
     mask = BlockMask.from_kv_blocks(counts, indices, BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: i >= j)
-    return lambda: run(q, k, x, block_mask=mask, enable_gqa=grouped)
+    return lambda: run(q, k, x, block_mask=mask, enable_gqa=grouped, kernel_options=tiles_of_blocks(block))
 
 def seer(v):
     B, S, H, HKV, D, top, T = v['B'], v['S'], v['H'], v['HKV'], v['D'], v['TOP'], v['T']
