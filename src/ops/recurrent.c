@@ -44,7 +44,7 @@ static int scanned_columns(Call *call, const kiln_gdn_args *a)
     if (ops_on_cpu(call->ops) || a->offsets || a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 0;
     if (keys == 256) return heads > 16 ? 64 : 0;
     if (keys == 128) return heads > 66 ? 128 : heads > 33 ? 64 : 0;
-    return keys == 64 && heads >= 45 ? 64 : 0;
+    return keys == 64 && heads >= 55 ? 64 : 0;
 }
 
 static kiln_status prepare_gdn(Call *call, const void *args)
