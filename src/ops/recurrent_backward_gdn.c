@@ -12,8 +12,9 @@ enum { GDN_OFFSETS = 5 };
 // 32 do not fit at once.
 static int state_columns(Call *call, const kiln_gdn_backward_args *a)
 {
-    const bool is_small = call_extent(call, "DK") == 64 && call_extent(call, "DV") == 64 && a->q->type != KILN_F32;
-    return is_small && !a->offsets && call_extent(call, "B") * call_extent(call, "H") > 66 ? 64 : 32;
+    const int64_t keys = call_extent(call, "DK"), heads = call_extent(call, "B") * call_extent(call, "H");
+    if (a->offsets || a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 32;
+    return (keys == 64 && heads > 66) || (keys == 128 && heads > 33) ? 64 : 32;
 }
 
 static kiln_status prepare_gdn_backward(Call *call, const void *args)
