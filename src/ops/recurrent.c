@@ -35,15 +35,16 @@ static kiln_status check_whole(Call *call, const kiln_gdn_args *a, const States 
     return status ? status : check_attention(call, a->scale, scale);
 }
 
-// Columns of the state for each instance of one kernel that has states and outputs; 0: by two kernels. As measured on an H200: few
-// heads leave most of it idle, and of packed sequences nothing is known here.
+// Columns of the state for each instance of one kernel that has states and outputs; 0: by two kernels. As measured on an H200 with 132
+// multiprocessors: two kernels where the blocks of 32 columns of one fit at once, else the widest blocks that leave fewer rounds. Of
+// packed sequences nothing is known here.
 static int scanned_columns(Call *call, const kiln_gdn_args *a)
 {
     const int64_t keys = call_extent(call, "DK"), heads = call_extent(call, "B") * call_extent(call, "H");
     if (ops_on_cpu(call->ops) || a->offsets || a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 0;
-    if (keys == 256) return heads >= 32 ? 64 : 0;
-    if (keys == 128) return heads > 66 ? 128 : heads >= 64 ? 64 : 0; // two blocks of 66 heads on 132 multiprocessors
-    return keys == 64 && heads >= 64 ? 64 : 0;
+    if (keys == 256) return heads > 16 ? 64 : 0;
+    if (keys == 128) return heads > 66 ? 128 : heads > 33 ? 64 : 0;
+    return keys == 64 && heads >= 55 ? 64 : 0;
 }
 
 static kiln_status prepare_gdn(Call *call, const void *args)

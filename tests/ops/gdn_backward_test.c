@@ -244,6 +244,7 @@ static void gated_delta_nets(void **state)
         { KILN_BF16, KILN_F32, KILN_F32, 1, 135, 1, 3, 64, 64, packed, 4, true, true },
         { KILN_F16, KILN_F16, KILN_F16, 2, 70, 2, 2, 128, 32, NULL, 0, true, false },
         { KILN_BF16, KILN_BF16, KILN_F32, 1, 70, 1, 2, 256, 64, NULL, 0, false, true },
+        { KILN_BF16, KILN_BF16, KILN_F32, 2, 70, 34, 34, 64, 64, NULL, 0, true, true }, // heads that fill a GPU
         { KILN_F32, KILN_F32, KILN_F32, 2, 0, 1, 3, 16, 32, NULL, 0, true, true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {

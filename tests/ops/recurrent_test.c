@@ -143,6 +143,7 @@ static void gated_delta_nets(void **state)
         { KILN_BF16, KILN_F32, KILN_F32, 1, 150, 3, 3, 128, 128, packed, 4, false, false, false },
         { KILN_BF16, KILN_BF16, KILN_BF16, 2, 70, 1, 2, 256, 256, NULL, 0, true, true, true },
         { KILN_BF16, KILN_BF16, KILN_F32, 2, 70, 16, 32, 64, 64, NULL, 0, true, true, true }, // heads that fill a GPU
+        { KILN_BF16, KILN_BF16, KILN_F32, 1, 70, 17, 34, 128, 128, NULL, 0, false, true, true }, // half of one
         { KILN_F32, KILN_F32, KILN_F32, 2, 0, 3, 3, 32, 48, NULL, 0, true, true, true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
