@@ -86,8 +86,8 @@ static void refer(SweepCase *c)
     const Sizes x = sizes_of(&c->shape);
     sweep_refer(
         c, "decode/masked.tile", "masked_mha",
-        "T=%s, TC=%s, DH=%d, G=%d, TB=%d, Q=q, K=k, V=v, LENGTH=lengths, TABLE=table, POOL=cache, O=out, tiles=1, "
-        "span=%d, ring=%d, beams=1, scale=%.17g, max_distance=0, count_prefix=1, base=10000, rscale=1, low=1, "
+        "T=%s, TC=%s, DH=%d, G=%d, TB=%d, Q=q, K=k, V=v, LENGTH=lengths, TABLE=table, POOL=cache, O=out, splits=1, "
+        "limit=%d, ring=%d, beams=1, scale=%.17g, max_distance=0, count_prefix=1, base=10000, rscale=1, low=1, "
         "high=4, extra=1, mscale=1, offset=0, max_pos=1",
         sweep_type(c, "q"), sweep_type(c, "cache"), (int)x.D, (int)(x.H / x.HKV), (int)x.page, (int)(x.each * x.page),
         (int)(x.each * x.page), 1 / sqrt((double)x.D));
