@@ -147,9 +147,10 @@ static bool access_op(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+// Every group takes the barriers of a block that it walks, whoever's the op is.
 static bool has_shared_barrier(Lowering *lo, TileOp *op)
 {
-    return op_info(lo, op)->barrier_before && op_info(lo, op)->barrier_group < 0 && is_mine(lo, op);
+    return op_info(lo, op)->barrier_before && op_info(lo, op)->barrier_group < 0;
 }
 
 // Those that this op must not overtake.
