@@ -11,9 +11,11 @@ template <int BITS, int N> DEVICE uint32_t two_codes(uint32_t x, int c)
 }
 // (x & mask) ^ bits, by one instruction also where both are constants.
 DEVICE uint32_t mask_and_turn(uint32_t x, uint32_t mask, uint32_t bits) { uint32_t r; asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(x), "r"(mask), "r"(bits)); return r; }
-DEVICE uint32_t pair_less_bf16(uint32_t a, uint32_t b) { uint32_t r; asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
+// a * b + c: before sm_90 the one operation on pairs of bf16.
+DEVICE uint32_t pair_sum_bf16(uint32_t a, uint32_t b, uint32_t c) { uint32_t r; asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); return r; }
+DEVICE uint32_t pair_less_bf16(uint32_t a, uint32_t b) { return pair_sum_bf16(a, 0x3f803f80u, b ^ 0x80008000u); }
 DEVICE uint32_t pair_less_f16(uint32_t a, uint32_t b) { uint32_t r; asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
-DEVICE uint32_t pair_times_bf16(uint32_t a, uint32_t b) { uint32_t r; asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
+DEVICE uint32_t pair_times_bf16(uint32_t a, uint32_t b) { return pair_sum_bf16(a, b, 0x80008000u); }
 DEVICE uint32_t pair_times_f16(uint32_t a, uint32_t b) { uint32_t r; asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
 // Halves of pairs go to shared memory as the words that they were.
 template <int N> DEVICE void store_pairs_shared(const uint16_t *v, uint16_t *p, bool rows)
