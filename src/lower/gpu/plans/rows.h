@@ -47,6 +47,7 @@ typedef struct PrefetchedRows {
     int units, chunks, held;
     int tail_bytes; // from where a lane loads of a row to where it loads of its tail; 0: it is not known
     bool alternates;
+    bool in_lanes; // the row indices of both lines are in registers of the lanes that gather them
 } PrefetchedRows;
 
 // Rows of one statement of a pipeline with row indices.

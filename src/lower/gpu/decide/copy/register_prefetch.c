@@ -148,6 +148,42 @@ static bool mark_converted(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
+// Row indices of both lines in registers of the lanes that gather them: where the group converts all rows of a step itself,
+// out of one tensor. Where CTAs send each other what they convert it is slower; with lists of two tensors, of which a step
+// reads one, the registers do not suffice.
+static void keep_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
+{
+    const int rows = 8 * 4 * LINES_HELD;
+    if (all->n != 1 || tile_of_rows(lo, &all->rows)->is_exchanged || all->rows.n_rows != rows) return;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < lo->n_declared; i++) {
+            TileInfo *const tile = lo->declared.items[i];
+            int64_t extent;
+            if (!tile->is_double_buffered || !is_within(lo, tile->declared, pipeline)) continue;
+            if (pass == 0 && (tile->buffer->rank != 1 || !expr_as_int(tile->buffer->shape[0], &extent) || extent != rows))
+                return;
+            if (pass == 0) continue;
+            tile->storage = TILE_IN_REGISTERS;
+            tile->why = NULL;
+            tile->is_double_buffered = false;
+            tile->is_of_lanes = tile->has_layout = true;
+            tile->layout = layout_new(1, &(int){ rows });
+            layout_add(&tile->layout, IN_REGISTER, LINES_HELD, 0, 8 * 4);
+            layout_add(&tile->layout, IN_LANE, 8, 0, 1);
+            layout_add(&tile->layout, IN_LANE, 4, REPLICATED, 0);
+            layout_add(&tile->layout, IN_WARP, 4, 0, 8);
+        }
+}
+
+static bool has_lanes_rows(Lowering *lo, const TileOp *pipeline)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (tile->is_of_lanes && is_within(lo, tile->declared, pipeline)) return true;
+    }
+    return false;
+}
+
 static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
 {
     Conversions all;
@@ -156,6 +192,7 @@ static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     lo->has_register_prefetch = true;
     each_op(lo, op->pipeline.body, mark_converted, NULL);
+    keep_in_lanes(lo, op, &all);
     if (all.tails == all.n && all.copies == all.n) each_op(lo, op->pipeline.body, mark_tail, NULL);
     return false;
 }
@@ -169,7 +206,8 @@ const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline)
     const int units = set_units(&all.rows);
     const int lines = all.rows.lines / (tile_of_rows(lo, &all.rows)->is_exchanged ? lo->cluster : 1);
     PrefetchedRows *const plan = NEW(lo->arena, PrefetchedRows, .pipeline = pipeline, .rows = all.rows, .units = units,
-                                     .chunks = all.rows.units / units, .held = LINES_HELD, .alternates = lines == 1);
+                                     .chunks = all.rows.units / units, .held = LINES_HELD, .alternates = lines == 1,
+                                     .in_lanes = has_lanes_rows(lo, pipeline));
     if (!all.tails || !op_info(lo, all.op->next)->is_tail) return plan;
     plan->tail = all.tail;
     plan->tail_bytes = all.tail_bytes > 0 ? all.tail_bytes : 0;

@@ -59,15 +59,19 @@ void decide_row_index_loop(Lowering *lo, TileOp *op, void rows(Lowering *, TileO
     loop->prefetched = lo->prefetched_rows = prefetched_rows_of(lo, op);
     each_op(lo, op->pipeline.body, add_rows, loop);
     declare(lo, DECLARE_FIRST_LISTS, loop);
-    sync_row_writers(lo);
+    const bool in_lanes = loop->prefetched && loop->prefetched->in_lanes;
+    if (!in_lanes) sync_row_writers(lo);
     open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = SCOPE_FIRST_STEP, .source = op } });
     declare_indices(lo, DECLARE_FIRST_ROW_INDICES, loop, 0);
     close_action(lo);
     open_action(lo,
                 (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = loop });
-    sync_row_writers(lo);
-    declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 1);
+    if (!in_lanes) {
+        sync_row_writers(lo);
+        declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 1);
+    }
     rows(lo, op->pipeline.body);
+    if (in_lanes) declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 0);
     close_action(lo);
     act_declare(lo, DECLARE_OUTER); // they were numbered anew before the loop
     lo->prefetched_rows = NULL;
