@@ -40,7 +40,7 @@ typedef VEC(LookUp *) LookUps;
 
 // What a pipeline has in registers before the step that converts it: so many lines, each chunks of so many units;
 // tail.units 0: no tail. alternates: a step converts one line, and the other held is the next step's.
-enum { LINES_HELD = 2 };
+enum { LINES_HELD = 2, LANE_ROWS_HELD = 8 * 4 * LINES_HELD }; // the latter by four warps
 typedef struct PrefetchedRows {
     TileOp *pipeline;
     Rows rows, tail;

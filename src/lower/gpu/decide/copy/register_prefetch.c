@@ -148,31 +148,58 @@ static bool mark_converted(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-// Row indices of both lines in registers of the lanes that gather them: where the group converts all rows of a step itself,
-// out of one tensor. Where CTAs send each other what they convert it is slower; with lists of two tensors, of which a step
-// reads one, the registers do not suffice.
-static void keep_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
+// ---- row indices in registers of lanes
+
+static bool loads_tile(const Expr *x, void *lo)
 {
-    const int rows = 8 * 4 * LINES_HELD;
-    if (all->n != 1 || tile_of_rows(lo, &all->rows)->is_exchanged || all->rows.n_rows != rows) return;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < lo->n_declared; i++) {
-            TileInfo *const tile = lo->declared.items[i];
-            int64_t extent;
-            if (!tile->is_double_buffered || !is_within(lo, tile->declared, pipeline)) continue;
-            if (pass == 0 && (tile->buffer->rank != 1 || !expr_as_int(tile->buffer->shape[0], &extent) || extent != rows))
-                return;
-            if (pass == 0) continue;
-            tile->storage = TILE_IN_REGISTERS;
-            tile->why = NULL;
-            tile->is_double_buffered = false;
-            tile->is_of_lanes = tile->has_layout = true;
-            tile->layout = layout_new(1, &(int){ rows });
-            layout_add(&tile->layout, IN_REGISTER, LINES_HELD, 0, 8 * 4);
-            layout_add(&tile->layout, IN_LANE, 8, 0, 1);
-            layout_add(&tile->layout, IN_LANE, 4, REPLICATED, 0);
-            layout_add(&tile->layout, IN_WARP, 4, 0, 8);
-        }
+    return x->kind == E_LOAD && tile_info(lo, buffer_root(x->load.buffer)) != NULL;
+}
+
+// One that is worked out of others.
+static bool see_link(Lowering *lo, TileOp *op, void *context)
+{
+    if (op_info(lo, op)->is_row_index) *(bool *)context |= expr_any(op->forall.body->store.value, loads_tile, lo);
+    return op->kind == T_FORALL;
+}
+
+static bool is_of_step(Lowering *lo, const TileInfo *tile, const TileOp *pipeline)
+{
+    return tile->is_double_buffered && is_within(lo, tile->declared, pipeline);
+}
+
+// Where the group converts all rows of a step itself, a lane has one row of either line. Row indices of which one is made of
+// another would be a chain of stores and loads of shared memory, with two barriers of the warp, before each step's addresses.
+// Not where CTAs send each other what they convert, which was slower, nor with lists of two tensors, of which a step reads
+// one: their numbers take more registers than there are.
+static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
+{
+    bool fits = all->n == 1 && !tile_of_rows(lo, &all->rows)->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
+    bool is_chain = false;
+    each_op(lo, pipeline->pipeline.body, see_link, &is_chain);
+    for (int i = 0; i < lo->n_declared && fits; i++) {
+        const Buffer *const buffer = lo->declared.items[i]->buffer;
+        int64_t extent;
+        if (is_of_step(lo, lo->declared.items[i], pipeline))
+            fits = buffer->rank == 1 && expr_as_int(buffer->shape[0], &extent) && extent == LANE_ROWS_HELD;
+    }
+    return fits && is_chain;
+}
+
+static void keep_in_lanes(Lowering *lo, const TileOp *pipeline)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (!is_of_step(lo, tile, pipeline)) continue;
+        tile->storage = TILE_IN_REGISTERS;
+        tile->why = NULL;
+        tile->is_double_buffered = false;
+        tile->is_of_lanes = tile->has_layout = true;
+        tile->layout = layout_new(1, &(int){ LANE_ROWS_HELD });
+        layout_add(&tile->layout, IN_REGISTER, LINES_HELD, 0, 8 * 4);
+        layout_add(&tile->layout, IN_LANE, 8, 0, 1);
+        layout_add(&tile->layout, IN_LANE, 4, REPLICATED, 0);
+        layout_add(&tile->layout, IN_WARP, 4, 0, 8);
+    }
 }
 
 static bool has_lanes_rows(Lowering *lo, const TileOp *pipeline)
@@ -192,7 +219,7 @@ static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     lo->has_register_prefetch = true;
     each_op(lo, op->pipeline.body, mark_converted, NULL);
-    keep_in_lanes(lo, op, &all);
+    if (may_be_in_lanes(lo, op, &all)) keep_in_lanes(lo, op);
     if (all.tails == all.n && all.copies == all.n) each_op(lo, op->pipeline.body, mark_tail, NULL);
     return false;
 }
