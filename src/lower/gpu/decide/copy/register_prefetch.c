@@ -7,8 +7,11 @@
 // flight, comes late. With two lines, each is loaded anew as soon as it is converted. A copy of the same rows to the
 // columns after the converted ones is their *tail*: loaded, stored and sent with them.
 //
+// With two lines of one tensor, a lane has the row indices of both in registers, and works out an address where it loads.
+//
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
+//         is_of_lanes of tiles of row indices;
 //         prefetched_rows_of() says what a pipeline has in registers
 #include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/copy/rows.h"

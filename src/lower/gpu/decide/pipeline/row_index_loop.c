@@ -14,6 +14,10 @@
 // a conversion. There a row belongs to the warp that gathers it: what the producer group's statements access at row r,
 // in any tile of its own, no other warp does, and the barriers are those of a warp.
 //
+// A lane that has its rows' indices in registers (register_prefetch.c) works out those of the next step as it loads the rows:
+//
+//     convert row 0;  row indices(t + 1) and load of row 0;  convert row 1;  the same of row 1;  load the list for t + 2
+//
 // before: the pipeline's row indices are known       after: its loop, what is made before it and at the head of each step
 //         are actions
 #include "lower/gpu/decide/copy/rows.h"

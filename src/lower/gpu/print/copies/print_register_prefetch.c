@@ -149,11 +149,17 @@ static void load_after_lists(Printer *pr, Expr *column)
     }
 }
 
+static const Buffer *tensor_of(const Rows *rows, int i)
+{
+    const Expr *const load = i < rows->n_runs ? rows->runs[i].load : rows->each[i - rows->n_runs].load;
+    return buffer_root(load->load.buffer);
+}
+
 static void point_at_zeros(Printer *pr, const Rows *rows)
 {
     for (int i = 0; i < n_lines(rows); i++) {
         const Line *const line = nth_line(rows, i);
-        Var *const tensor = pr->tensors[buffer_root((i < rows->n_runs ? rows->runs[i].load : rows->each[i - rows->n_runs].load)->load.buffer)->id];
+        Var *const tensor = pr->tensors[tensor_of(rows, i)->id];
         emit_assign(pr, line->pointer, row_or_zeros(pr, tensor, line->bytes, expr_bool(pr->arena, false)));
     }
 }

@@ -20,7 +20,10 @@ typedef enum { LOAD, WORK_OUT, PREFETCH } Phase;
 
 // ---- a row of each thread
 
-static bool in_lanes(const Printer *pr) { return pr->row_index_loop->prefetched && pr->row_index_loop->prefetched->in_lanes; }
+static bool in_lanes(const Printer *pr)
+{
+    return pr->row_index_loop->prefetched && pr->row_index_loop->prefetched->in_lanes;
+}
 
 // Row r is thread r's, or a lane's of the warp that gathers it.
 void begin_row(Printer *pr, const LoopIndex *index, Nest *nest)
@@ -34,9 +37,10 @@ void begin_row(Printer *pr, const LoopIndex *index, Nest *nest)
     }
     if (in_lanes(pr) && pr->lane_row != LANE_ROWS) { // four lanes have the same
         begin_block(pr, nest);
-        Expr *const place = i32_add(pr, i32_op(pr, X_MOD, var_of(pr, pr->lane), 8), i32_mul(pr, var_of(pr, pr->warp), 8));
-        *var_slot(pr, index->var) = emit_declare(pr, DTYPE_I32, index->var->name,
-                                                 i32_add(pr, place, i32_const(pr, pr->lane_row * 8 * 4)));
+        Expr *const place =
+            i32_add(pr, i32_op(pr, X_MOD, var_of(pr, pr->lane), 8), i32_mul(pr, var_of(pr, pr->warp), 8));
+        *var_slot(pr, index->var) =
+            emit_declare(pr, DTYPE_I32, index->var->name, i32_add(pr, place, i32_const(pr, pr->lane_row * 8 * 4)));
         return;
     }
     begin_if(pr, nest, i32_op(pr, X_LT, var_of(pr, pr->lane), rows / 4));
@@ -66,9 +70,9 @@ static void work_out_row_index(Printer *pr, TileOp *op, Iteration *it)
     if (info->loads_early) {
         Var *const loaded = tile_new_var(pr->lo->kernel, VAR_LOCAL, store.store.buffer->type, "loaded", store.span);
         Var *const early = op_vars(pr, info)->early;
-        *var_slot(pr, loaded) =
-            in_lanes(pr) ? emit_declare(pr, early->type, "loaded", expr_index(pr->arena, early, i32_const(pr, pr->lane_row)))
-                         : early;
+        *var_slot(pr, loaded) = in_lanes(pr) ? emit_declare(pr, early->type, "loaded",
+                                                            expr_index(pr->arena, early, i32_const(pr, pr->lane_row)))
+                                             : early;
         store.store.value = expr_var(pr->arena, loaded);
     }
     pr->divides_by_sizes = true;

@@ -197,7 +197,8 @@ static Expr *lane_element(Printer *pr, const TileInfo *tile)
 {
     Var *const registers = tile_vars(pr, tile)->registers;
     if (pr->lane_row != LANE_ROWS) return expr_index(pr->arena, registers, i32_const(pr, pr->lane_row));
-    return expr_select(pr->arena, i32_op(pr, X_LT, var_of(pr, pr->lane), 8), expr_index(pr->arena, registers, i32_const(pr, 0)),
+    return expr_select(pr->arena, i32_op(pr, X_LT, var_of(pr, pr->lane), 8),
+                       expr_index(pr->arena, registers, i32_const(pr, 0)),
                        expr_index(pr->arena, registers, i32_const(pr, 1)));
 }
 
