@@ -172,13 +172,15 @@ static bool is_of_step(Lowering *lo, const TileInfo *tile, const TileOp *pipelin
 
 // Where the group converts all rows of a step itself, a lane has one row of either line. Row indices of which one is made of
 // another would be a chain of stores and loads of shared memory, with two barriers of the warp, before each step's addresses.
-// Not where CTAs send each other what they convert, which was slower, nor with lists of two tensors, of which a step reads
+// Not where factors are of another tensor, which was not timed, nor where CTAs send each other what they convert, which was slower, nor with lists of two tensors, of which a step reads
 // one: their numbers take more registers than there are.
 static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
 {
     bool fits = all->n == 1 && !tile_of_rows(lo, &all->rows)->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
     bool is_chain = false;
     each_op(lo, pipeline->pipeline.body, see_link, &is_chain);
+    for (int i = 0; i < all->rows.n_each; i++)
+        fits &= buffer_root(all->rows.each[i].load->load.buffer) == buffer_root(all->rows.runs[0].load->load.buffer);
     for (int i = 0; i < lo->n_declared && fits; i++) {
         const Buffer *const buffer = lo->declared.items[i]->buffer;
         int64_t extent;
