@@ -31,6 +31,7 @@ check mla_decode_fp8 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8 P
 check mla_decode_fp8_cluster 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8
 check mla_decode_sparse_strided 90 kernels/mla/decode_fp8.tile mla_decode_sparse CACHE=strided LIMIT=none CACHE2=none INDEX2=none LIMIT2=none
 check mla_decode_sparse_short 90 kernels/mla/decode_fp8.tile mla_decode_sparse D=512 CACHE=strided LIMIT=none CACHE2=none SCALES2=none INDEX2=none LIMIT2=none
+check mla_decode_sparse_alone 90 kernels/mla/decode_fp8.tile mla_decode_sparse PAIR=1 ROUND_SCALE=true CACHE=strided SCALES=none LIMIT=none CACHE2=none SCALES2=none INDEX2=none LIMIT2=none
 check mla_prefill_sparse 90 kernels/mla/prefill.tile mla_prefill_sparse END=none
 check im2col 90 kernels/conv/conv2d.tile conv2d
 check boxes 90 kernels/conv/conv2d.tile conv2d_patch

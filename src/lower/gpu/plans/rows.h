@@ -40,13 +40,14 @@ typedef VEC(LookUp *) LookUps;
 
 // What a pipeline has in registers before the step that converts it: so many lines, each chunks of so many units;
 // tail.units 0: no tail. alternates: a step converts one line, and the other held is the next step's.
-enum { LINES_HELD = 2 };
+enum { LINES_HELD = 2, LANE_ROWS_HELD = 8 * 4 * LINES_HELD }; // the latter by four warps
 typedef struct PrefetchedRows {
     TileOp *pipeline;
     Rows rows, tail;
     int units, chunks, held;
     int tail_bytes; // from where a lane loads of a row to where it loads of its tail; 0: it is not known
     bool alternates;
+    bool in_lanes; // the row indices of both lines are in registers of the lanes that gather them
 } PrefetchedRows;
 
 // Rows of one statement of a pipeline with row indices.

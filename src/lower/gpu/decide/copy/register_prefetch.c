@@ -7,8 +7,11 @@
 // flight, comes late. With two lines, each is loaded anew as soon as it is converted. A copy of the same rows to the
 // columns after the converted ones is their *tail*: loaded, stored and sent with them.
 //
+// With two lines of one tensor, a lane has the row indices of both in registers, and works out an address where it loads.
+//
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
+//         is_of_lanes of tiles of row indices;
 //         prefetched_rows_of() says what a pipeline has in registers
 #include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/copy/rows.h"
@@ -148,6 +151,71 @@ static bool mark_converted(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
+// ---- row indices in registers of lanes
+
+static bool loads_tile(const Expr *x, void *lo)
+{
+    return x->kind == E_LOAD && tile_info(lo, buffer_root(x->load.buffer)) != NULL;
+}
+
+// One that is worked out of others.
+static bool see_link(Lowering *lo, TileOp *op, void *context)
+{
+    if (op_info(lo, op)->is_row_index) *(bool *)context |= expr_any(op->forall.body->store.value, loads_tile, lo);
+    return op->kind == T_FORALL;
+}
+
+static bool is_of_step(Lowering *lo, const TileInfo *tile, const TileOp *pipeline)
+{
+    return tile->is_double_buffered && is_within(lo, tile->declared, pipeline);
+}
+
+// Where the group converts all rows of a step itself, a lane has one row of either line. Row indices of which one is made of
+// another would be a chain of stores and loads of shared memory, with two barriers of the warp, before each step's addresses.
+// Not where factors are of another tensor, which was not timed, nor where CTAs send each other what they convert, which was slower, nor with lists of two tensors, of which a step reads
+// one: their numbers take more registers than there are.
+static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
+{
+    bool fits = all->n == 1 && !tile_of_rows(lo, &all->rows)->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
+    bool is_chain = false;
+    each_op(lo, pipeline->pipeline.body, see_link, &is_chain);
+    for (int i = 0; i < all->rows.n_each; i++)
+        fits &= buffer_root(all->rows.each[i].load->load.buffer) == buffer_root(all->rows.runs[0].load->load.buffer);
+    for (int i = 0; i < lo->n_declared && fits; i++) {
+        const Buffer *const buffer = lo->declared.items[i]->buffer;
+        int64_t extent;
+        if (is_of_step(lo, lo->declared.items[i], pipeline))
+            fits = buffer->rank == 1 && expr_as_int(buffer->shape[0], &extent) && extent == LANE_ROWS_HELD;
+    }
+    return fits && is_chain;
+}
+
+static void keep_in_lanes(Lowering *lo, const TileOp *pipeline)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (!is_of_step(lo, tile, pipeline)) continue;
+        tile->storage = TILE_IN_REGISTERS;
+        tile->why = NULL;
+        tile->is_double_buffered = false;
+        tile->is_of_lanes = tile->has_layout = true;
+        tile->layout = layout_new(1, &(int){ LANE_ROWS_HELD });
+        layout_add(&tile->layout, IN_REGISTER, LINES_HELD, 0, 8 * 4);
+        layout_add(&tile->layout, IN_LANE, 8, 0, 1);
+        layout_add(&tile->layout, IN_LANE, 4, REPLICATED, 0);
+        layout_add(&tile->layout, IN_WARP, 4, 0, 8);
+    }
+}
+
+static bool has_lanes_rows(Lowering *lo, const TileOp *pipeline)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (tile->is_of_lanes && is_within(lo, tile->declared, pipeline)) return true;
+    }
+    return false;
+}
+
 static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
 {
     Conversions all;
@@ -156,6 +224,7 @@ static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     lo->has_register_prefetch = true;
     each_op(lo, op->pipeline.body, mark_converted, NULL);
+    if (may_be_in_lanes(lo, op, &all)) keep_in_lanes(lo, op);
     if (all.tails == all.n && all.copies == all.n) each_op(lo, op->pipeline.body, mark_tail, NULL);
     return false;
 }
@@ -169,7 +238,8 @@ const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline)
     const int units = set_units(&all.rows);
     const int lines = all.rows.lines / (tile_of_rows(lo, &all.rows)->is_exchanged ? lo->cluster : 1);
     PrefetchedRows *const plan = NEW(lo->arena, PrefetchedRows, .pipeline = pipeline, .rows = all.rows, .units = units,
-                                     .chunks = all.rows.units / units, .held = LINES_HELD, .alternates = lines == 1);
+                                     .chunks = all.rows.units / units, .held = LINES_HELD, .alternates = lines == 1,
+                                     .in_lanes = has_lanes_rows(lo, pipeline));
     if (!all.tails || !op_info(lo, all.op->next)->is_tail) return plan;
     plan->tail = all.tail;
     plan->tail_bytes = all.tail_bytes > 0 ? all.tail_bytes : 0;

@@ -14,6 +14,10 @@
 // a conversion. There a row belongs to the warp that gathers it: what the producer group's statements access at row r,
 // in any tile of its own, no other warp does, and the barriers are those of a warp.
 //
+// A lane that has its rows' indices in registers (register_prefetch.c) works out those of the next step as it loads the rows:
+//
+//     convert row 0;  row indices(t + 1) and load of row 0;  convert row 1;  the same of row 1;  load the list for t + 2
+//
 // before: the pipeline's row indices are known       after: its loop, what is made before it and at the head of each step
 //         are actions
 #include "lower/gpu/decide/copy/rows.h"
@@ -59,15 +63,19 @@ void decide_row_index_loop(Lowering *lo, TileOp *op, void rows(Lowering *, TileO
     loop->prefetched = lo->prefetched_rows = prefetched_rows_of(lo, op);
     each_op(lo, op->pipeline.body, add_rows, loop);
     declare(lo, DECLARE_FIRST_LISTS, loop);
-    sync_row_writers(lo);
+    const bool in_lanes = loop->prefetched && loop->prefetched->in_lanes;
+    if (!in_lanes) sync_row_writers(lo);
     open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = SCOPE_FIRST_STEP, .source = op } });
     declare_indices(lo, DECLARE_FIRST_ROW_INDICES, loop, 0);
     close_action(lo);
     open_action(lo,
                 (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = loop });
-    sync_row_writers(lo);
-    declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 1);
+    if (!in_lanes) {
+        sync_row_writers(lo);
+        declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 1);
+    }
     rows(lo, op->pipeline.body);
+    if (in_lanes) declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 0);
     close_action(lo);
     act_declare(lo, DECLARE_OUTER); // they were numbered anew before the loop
     lo->prefetched_rows = NULL;

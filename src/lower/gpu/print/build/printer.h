@@ -10,6 +10,8 @@
 
 typedef struct Line Line; // facts/row_pieces.h
 
+enum { LANE_ROWS = -1 }; // the first eight lanes' first row, the next eight lanes' second
+
 // A statement whose inside is being printed.
 struct Nest {
     LoopList *outer;
@@ -61,6 +63,7 @@ struct Printer {
     Var *row_index_buffer, *end; // of the row indices of this step, of the steps (print_row_index_loop.c)
     struct RegisterPrefetch *register_prefetch; // there: the rows of prefetched_rows
     const struct RowIndexLoop *row_index_loop;  // of the loop at hand
+    int lane_row;                               // of the rows of a lane that has their row indices; or LANE_ROWS
     bool divides_by_sizes;                      // where it works out row indices: a quotient's latency is the step's
     Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
     struct RowAddress *row_address;             // of the row that a store's loop is at (place.c); NULL: none

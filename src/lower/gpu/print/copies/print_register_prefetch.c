@@ -99,7 +99,8 @@ void point_register_prefetch(Printer *pr, const StepRows *step)
     set_partition(pr, rows.it.partition);
     begin_block(pr, &block);
     lines_here(pr, &rows, &begin);
-    for (int l = 0; l < pointed_lines(prefetch->plan); l++) {
+    const bool in_lanes = prefetch->plan->in_lanes;
+    for (int l = in_lanes ? pr->lane_row : 0; l < (in_lanes ? pr->lane_row + 1 : pointed_lines(prefetch->plan)); l++) {
         Expr *const line = i32_add(pr, begin, i32_const(pr, l));
         point_lines(pr, &prefetch->line[l].rows, &rows, line);
         if (prefetch->plan->tail.units && step->has_tail && !prefetch->plan->tail_bytes)
@@ -146,6 +147,38 @@ static void load_after_lists(Printer *pr, Expr *column)
         if (!prefetch->plan->tail_bytes) add_to_lines(pr, &prefetch->line[l].tail, zero);
         load_line(pr, &prefetch->line[l], &prefetch->line[l], column);
     }
+}
+
+static const Buffer *tensor_of(const Rows *rows, int i)
+{
+    const Expr *const load = i < rows->n_runs ? rows->runs[i].load : rows->each[i - rows->n_runs].load;
+    return buffer_root(load->load.buffer);
+}
+
+static void point_at_zeros(Printer *pr, const Rows *rows)
+{
+    for (int i = 0; i < n_lines(rows); i++) {
+        const Line *const line = nth_line(rows, i);
+        Var *const tensor = pr->tensors[tensor_of(rows, i)->id];
+        emit_assign(pr, line->pointer, row_or_zeros(pr, tensor, line->bytes, expr_bool(pr->arena, false)));
+    }
+}
+
+// Its addresses are known when its indices are, and nothing of them is kept but those.
+void load_lane_row(Printer *pr, int l, bool first)
+{
+    const RegisterPrefetch *const prefetch = pr->register_prefetch;
+    const HeldLine *const held = &prefetch->line[l];
+    Rows rows = prefetch->plan->rows;
+    Nest block;
+    begin_block(pr, &block);
+    declare_line_at(pr, &rows, "lane_line", i32_const(pr, 0));
+    Expr *const column = column_of(pr, &rows);
+    point_at_zeros(pr, &held->rows);
+    if (prefetch->plan->tail.units && !prefetch->plan->tail_bytes) point_at_zeros(pr, &held->tail);
+    point_lane_row(pr, l, first);
+    load_line(pr, held, held, column);
+    end_nest(pr, &block);
 }
 
 void load_register_prefetch(Printer *pr)
@@ -230,12 +263,13 @@ static void convert_held_line(Printer *pr, const RowsPlan *plan, Rows *rows, int
     if (!rows->n_away) store_tail(pr, plan, held, line);
     for (int i = 0; i < prefetch->plan->chunks; i++) {
         convert_set(pr, rows, &held->set[i], i * units, units);
-        if (l == 0 && i == 0) // which has waited for all rows
+        if (l == 0 && i == 0 && !prefetch->plan->in_lanes) // which has waited for all rows
             load_lists(pr);
     }
     if (rows->n_away) store_tail(pr, plan, held, line);
     send_line(pr, rows, columns);
-    if (prefetch->plan->alternates) return;
+    if (prefetch->plan->in_lanes && l + 1 < prefetch->plan->held) load_lane_row(pr, l, false);
+    if (prefetch->plan->alternates || prefetch->plan->in_lanes) return;
     load_line(pr, held, held, column_of(pr, rows));
     hold_loads(pr, rows);
 }

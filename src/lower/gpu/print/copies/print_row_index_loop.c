@@ -20,6 +20,11 @@ typedef enum { LOAD, WORK_OUT, PREFETCH } Phase;
 
 // ---- a row of each thread
 
+static bool in_lanes(const Printer *pr)
+{
+    return pr->row_index_loop->prefetched && pr->row_index_loop->prefetched->in_lanes;
+}
+
 // Row r is thread r's, or a lane's of the warp that gathers it.
 void begin_row(Printer *pr, const LoopIndex *index, Nest *nest)
 {
@@ -28,6 +33,14 @@ void begin_row(Printer *pr, const LoopIndex *index, Nest *nest)
     if (!pr->register_prefetch) {
         begin_if(pr, nest, i32_op(pr, X_LT, var_of(pr, pr->thread), rows));
         *var_slot(pr, index->var) = emit_declare(pr, DTYPE_I32, index->var->name, var_of(pr, pr->thread));
+        return;
+    }
+    if (in_lanes(pr) && pr->lane_row != LANE_ROWS) { // four lanes have the same
+        begin_block(pr, nest);
+        Expr *const place =
+            i32_add(pr, i32_op(pr, X_MOD, var_of(pr, pr->lane), 8), i32_mul(pr, var_of(pr, pr->warp), 8));
+        *var_slot(pr, index->var) =
+            emit_declare(pr, DTYPE_I32, index->var->name, i32_add(pr, place, i32_const(pr, pr->lane_row * 8 * 4)));
         return;
     }
     begin_if(pr, nest, i32_op(pr, X_LT, var_of(pr, pr->lane), rows / 4));
@@ -42,8 +55,9 @@ static void load_row_index(Printer *pr, TileOp *op, const Iteration *it)
     const OpInfo *const info = info_of(pr->lo, op);
     Nest nest;
     begin_row(pr, &op->forall.indices[0], &nest);
-    emit_assign(pr, op_vars(pr, info)->early,
-                lower_as(pr, op->forall.body->store.buffer->type, op->forall.body->store.value, it));
+    Expr *const value = lower_as(pr, op->forall.body->store.buffer->type, op->forall.body->store.value, it);
+    if (in_lanes(pr)) emit_element(pr, op_vars(pr, info)->early, i32_const(pr, pr->lane_row), value);
+    else emit_assign(pr, op_vars(pr, info)->early, value);
     end_nest(pr, &nest);
 }
 
@@ -55,11 +69,17 @@ static void work_out_row_index(Printer *pr, TileOp *op, Iteration *it)
     begin_row(pr, &op->forall.indices[0], &nest);
     if (info->loads_early) {
         Var *const loaded = tile_new_var(pr->lo->kernel, VAR_LOCAL, store.store.buffer->type, "loaded", store.span);
-        *var_slot(pr, loaded) = op_vars(pr, info)->early;
+        Var *const early = op_vars(pr, info)->early;
+        *var_slot(pr, loaded) = in_lanes(pr) ? emit_declare(pr, early->type, "loaded",
+                                                            expr_index(pr->arena, early, i32_const(pr, pr->lane_row)))
+                                             : early;
         store.store.value = expr_var(pr->arena, loaded);
     }
     pr->divides_by_sizes = true;
-    emit_thread_block(pr, &store, it);
+    if (in_lanes(pr))
+        emit_element(pr, tile_vars(pr, tile_info(pr->lo, store.store.buffer))->registers, i32_const(pr, pr->lane_row),
+                     lower_as(pr, store.store.buffer->type, store.store.value, it));
+    else emit_thread_block(pr, &store, it);
     pr->divides_by_sizes = false;
     end_nest(pr, &nest);
 }
@@ -69,6 +89,7 @@ void print_row_elements(Printer *pr, const RowElements *plan)
 {
     Iteration it = own_iteration();
     Nest nest;
+    pr->lane_row = LANE_ROWS;
     begin_row(pr, &plan->map->forall.indices[0], &nest);
     emit_thread_block(pr, plan->map->forall.body, &it);
     end_nest(pr, &nest);
@@ -145,7 +166,7 @@ static void emit_phases(Printer *pr, const RowIndexLoop *loop, Expr *step, bool 
     *slot = emit_declare(pr, (*slot)->type, arena_printf(a, "%s_ahead", (*slot)->name), step);
     point_double_buffers(pr, op, flip);
     for (int i = 0; i < n; i++) {
-        if (i > 0 && pr->register_prefetch) emit_call(pr, "__syncwarp", 0);
+        if (i > 0 && pr->register_prefetch && !in_lanes(pr)) emit_call(pr, "__syncwarp", 0);
         emit_phase(pr, loop, op->pipeline.body, phases[i]);
     }
     end_nest(pr, &nest);
@@ -171,8 +192,9 @@ static void each_early(Printer *pr, TileOp *block, VisitEarly *visit, void *cont
 static void declare_early(Printer *pr, TileOp *op, void *context)
 {
     (void)context;
+    const DType type = loop_type(op->forall.body->store.buffer->type);
     op_vars(pr, info_of(pr->lo, op))->early =
-        emit_declare(pr, loop_type(op->forall.body->store.buffer->type), "early", NULL);
+        in_lanes(pr) ? emit_array(pr, type, "early", LINES_HELD) : emit_declare(pr, type, "early", NULL);
 }
 
 static void set_early_aside(Printer *pr, TileOp *op, void *context)
@@ -236,6 +258,20 @@ static void index_phases(Printer *pr, const RowIndexLoop *loop, Expr *step, bool
 
 static Var *step_of(Printer *pr, const RowIndexLoop *loop) { return loop_var(pr, loop->op->pipeline.indices[0].var); }
 
+// Of each row of a lane, where it has them in registers.
+static void load_lists_of(Printer *pr, const RowIndexLoop *loop, Expr *step, bool flip)
+{
+    for (pr->lane_row = 0; pr->lane_row < (in_lanes(pr) ? LINES_HELD : 1); pr->lane_row++)
+        load_phase(pr, loop, step, flip);
+}
+
+void point_lane_row(Printer *pr, int line, bool first)
+{
+    const RowIndexLoop *const loop = pr->row_index_loop;
+    pr->lane_row = line;
+    index_phases(pr, loop, first ? var_of(pr, pr->round_vars->begin) : later(pr, step_of(pr, loop), 1), false);
+}
+
 void load_lists(Printer *pr) // for two steps on
 {
     const RowIndexLoop *const loop = pr->row_index_loop;
@@ -252,8 +288,8 @@ void print_first_lists(Printer *pr, const RowIndexLoop *loop)
     each_early(pr, op->pipeline.body, declare_early, NULL);
     number_threads(pr);
     if (loop->prefetched) declare_register_prefetch(pr, loop->prefetched);
-    load_phase(pr, loop, var_of(pr, vars->begin), false);
-    if (pr->register_prefetch) { // both steps' elements before any row
+    load_lists_of(pr, loop, var_of(pr, vars->begin), false);
+    if (pr->register_prefetch && !in_lanes(pr)) { // both steps' elements before any row
         each_early(pr, op->pipeline.body, set_early_aside, NULL);
         load_phase(pr, loop, later(pr, vars->begin, 1), true);
         each_early(pr, op->pipeline.body, swap_early, NULL);
@@ -263,6 +299,11 @@ void print_first_lists(Printer *pr, const RowIndexLoop *loop)
 void print_first_indices(Printer *pr, const RowIndexLoop *loop)
 {
     Var *const begin = pr->round_vars->begin;
+    if (in_lanes(pr)) {
+        for (int l = 0; l < LINES_HELD; l++) load_lane_row(pr, l, true);
+        load_lists_of(pr, loop, later(pr, begin, 1), false);
+        return;
+    }
     index_phases(pr, loop, var_of(pr, begin), false);
     if (pr->register_prefetch) each_early(pr, loop->op->pipeline.body, swap_early, NULL);
     load_register_prefetch(pr);
@@ -279,6 +320,11 @@ void begin_row_index_loop(Printer *pr)
 
 void print_next_indices(Printer *pr, const RowIndexLoop *loop)
 {
+    if (in_lanes(pr)) { // the line's before have been loaded among the conversions
+        load_lane_row(pr, LINES_HELD - 1, false);
+        load_lists_of(pr, loop, later(pr, step_of(pr, loop), 2), false);
+        return;
+    }
     index_phases(pr, loop, later(pr, step_of(pr, loop), 1), true);
     if (!pr->register_prefetch) load_lists(pr);
     load_next_line(pr);

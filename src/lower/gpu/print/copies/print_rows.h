@@ -31,7 +31,8 @@ void print_first_lists(Printer *pr, const RowIndexLoop *loop); // and the variab
 void print_first_indices(Printer *pr, const RowIndexLoop *loop);
 void print_next_indices(Printer *pr, const RowIndexLoop *loop);
 void print_row_elements(Printer *pr, const RowElements *plan);
-void load_lists(Printer *pr); // elements of lists, two steps ahead
+void load_lists(Printer *pr);                           // elements of lists, two steps ahead
+void point_lane_row(Printer *pr, int line, bool first); // of the next step, or the first: its indices, and where it is
 Expr *await_lists(Printer *pr,
                   const TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does
                                            // not know
@@ -76,6 +77,7 @@ void convert_rows(Printer *pr, Rows *rows);
 void declare_register_prefetch(Printer *pr, const PrefetchedRows *plan);
 void point_register_prefetch(Printer *pr, const StepRows *step); // at those rows, if they are converted
 void load_register_prefetch(Printer *pr);                        // with the first step's rows
+void load_lane_row(Printer *pr, int line, bool first);           // of the next step, or the first
 void load_next_line(Printer *pr);                                // with the next step's, where that is early enough
 void convert_register_prefetch(Printer *pr, const RowsPlan *plan);
 

@@ -5,6 +5,7 @@
 // floating types are their bits (u16, u8) until they are converted.
 #include "lower/gpu/print/expressions/expressions.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
 #include <assert.h>
@@ -191,8 +192,20 @@ static Expr *lower_math(Printer *pr, Expr *x, const Iteration *it)
 
 // ---- elements
 
+// Of the row that stands: the first, or the second, or in lanes from the ninth on the second.
+static Expr *lane_element(Printer *pr, const TileInfo *tile)
+{
+    Var *const registers = tile_vars(pr, tile)->registers;
+    if (pr->lane_row != LANE_ROWS) return expr_index(pr->arena, registers, i32_const(pr, pr->lane_row));
+    return expr_select(pr->arena, i32_op(pr, X_LT, var_of(pr, pr->lane), 8),
+                       expr_index(pr->arena, registers, i32_const(pr, 0)),
+                       expr_index(pr->arena, registers, i32_const(pr, 1)));
+}
+
 static Expr *lower_load(Printer *pr, Expr *x, const Iteration *it)
 {
+    const TileInfo *const own = tile_info(pr->lo, buffer_root(x->load.buffer));
+    if (own && own->is_of_lanes) return lane_element(pr, own);
     const DType type = loop_type(x->load.buffer->type);
     for (int i = 0; it && i < it->n_loaded; i++)
         if (expr_equal(it->loaded[i].load, x)) return loaded_element(pr, it, i);

@@ -30,7 +30,7 @@ void print_tiles(Printer *pr)
         const bool is_of_producer = tile->ring || tile->is_private;
         if (produces ? !is_of_producer : tile->is_private) continue;
         if (tile->storage == TILE_IN_SHARED) declare_shared(pr, tile);
-        else if (pr->lo->is_specialised && tile->groups && !(tile->groups >> pr->lo->walk & 1))
+        else if (!tile->is_of_lanes && pr->lo->is_specialised && tile->groups && !(tile->groups >> pr->lo->walk & 1))
             continue; // of another group
         else declare_fragment(pr, tile);
         declare_shadow(pr, tile);
