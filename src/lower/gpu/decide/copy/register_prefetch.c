@@ -171,9 +171,9 @@ static bool is_of_step(Lowering *lo, const TileInfo *tile, const TileOp *pipelin
 }
 
 // Where the group converts all rows of a step itself, a lane has one row of either line. Row indices of which one is made of
-// another would be a chain of stores and loads of shared memory, with two barriers of the warp, before each step's addresses.
-// Not where factors are of another tensor, which was not timed, nor where CTAs send each other what they convert, which was slower, nor with lists of two tensors, of which a step reads
-// one: their numbers take more registers than there are.
+// another would be a chain of stores and loads of shared memory, with two barriers of the warp, before each step's
+// addresses. Not where CTAs send each other what they convert, which is slower; nor with lists of two tensors, of which a
+// step reads one: their numbers take more registers than there are; nor with factors of another tensor, which is not timed.
 static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
 {
     bool fits = all->n == 1 && !tile_of_rows(lo, &all->rows)->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
