@@ -25,24 +25,19 @@ template <int N> DEVICE void store_pairs_shared(const uint16_t *v, uint16_t *p, 
     store_shared<N / 2>(w, (uint32_t *)p, rows);
 }
 
-// An integer in the last bits of a number whose exponent counts them, of a signed one with its sign turned; less the rest.
+// An integer in the last bits of a number whose exponent COUNTS them, of a signed one with its sign turned; less the rest.
+#define UNPACK_PAIRS(name, to, BITS, SIGN, COUNTS) \
+    template <int N> DEVICE void unpack_##name##_##to(uint16_t *v, uint32_t x) \
+    { \
+        _Pragma("unroll") for (int c = 0; c < N / 2; c++) { \
+            const uint32_t zero = (COUNTS + SIGN) * 0x00010001u; \
+            const uint32_t pair = mask_and_turn(two_codes<BITS, N>(x, c), ((1u << BITS) - 1) * 0x00010001u, zero); \
+            store_pair(v + 2 * c, pair_less_##to(pair, zero)); \
+        } \
+    }
 #define UNPACK_INTEGERS(name, BITS, SIGN) \
-    template <int N> DEVICE void unpack_##name##_bf16(uint16_t *v, uint32_t x) \
-    { \
-        _Pragma("unroll") for (int c = 0; c < N / 2; c++) { \
-            const uint32_t zero = 0x43004300u + SIGN * 0x00010001u; \
-            const uint32_t pair = mask_and_turn(two_codes<BITS, N>(x, c), ((1u << BITS) - 1) * 0x00010001u, zero); \
-            store_pair(v + 2 * c, pair_less_bf16(pair, zero)); \
-        } \
-    } \
-    template <int N> DEVICE void unpack_##name##_f16(uint16_t *v, uint32_t x) \
-    { \
-        _Pragma("unroll") for (int c = 0; c < N / 2; c++) { \
-            const uint32_t zero = 0x64006400u + SIGN * 0x00010001u; \
-            const uint32_t pair = mask_and_turn(two_codes<BITS, N>(x, c), ((1u << BITS) - 1) * 0x00010001u, zero); \
-            store_pair(v + 2 * c, pair_less_f16(pair, zero)); \
-        } \
-    } \
+    UNPACK_PAIRS(name, bf16, BITS, SIGN, 0x4300u) \
+    UNPACK_PAIRS(name, f16, BITS, SIGN, 0x6400u) \
     template <int N> DEVICE void unpack_##name##_f32(float *v, uint32_t x) \
     { \
         _Pragma("unroll") for (int i = 0; i < N; i++) { \
