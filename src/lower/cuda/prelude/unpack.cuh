@@ -2,6 +2,7 @@
 // unpack.cuh - N neighbouring codes of less than a byte, from bit 0 of a word on, as floating numbers. All of it is exact.
 //
 DEVICE uint32_t byte_of_word(uint32_t x, int32_t which) { return __byte_perm(x, 0, 0x4440 + which); }
+DEVICE uint32_t byte_in_halves(uint32_t x, int32_t which) { return __byte_perm(x, 0, 0x4040 + which * 0x0101); }
 // Codes 2c and 2c + 1 at the foot of a word's halves, others above them. A byte is put beside itself by a product.
 template <int BITS, int N> DEVICE uint32_t two_codes(uint32_t x, int c)
 {
@@ -25,24 +26,25 @@ template <int N> DEVICE void store_pairs_shared(const uint16_t *v, uint16_t *p, 
     store_shared<N / 2>(w, (uint32_t *)p, rows);
 }
 
-// An integer in the last bits of a number whose exponent counts them, of a signed one with its sign turned; less the rest.
+// An integer in the last bits of a number whose exponent COUNTS them, of a signed one with its sign turned; less the rest.
+#define UNPACK_PAIRS(name, to, BITS, SIGN, COUNTS, FRACTION) \
+    template <int N> DEVICE void unpack_##name##_##to(uint16_t *v, uint32_t x) \
+    { \
+        _Pragma("unroll") for (int c = 0; c < N / 2; c++) { \
+            const uint32_t zero = (COUNTS + SIGN) * 0x00010001u; \
+            const uint32_t pair = mask_and_turn(two_codes<BITS, N>(x, c), ((1u << BITS) - 1) * 0x00010001u, zero); \
+            store_pair(v + 2 * c, pair_less_##to(pair, zero)); \
+        } \
+    } \
+    /* Of two codes in each half: the upper half's exponent counts from its second one on, where the fraction has room. */ \
+    DEVICE void unpack_##name##_##to##_of_halves(uint16_t *v, uint32_t x) \
+    { \
+        const uint32_t feet = 1u | 1u << 16 + BITS, zero = COUNTS * 0x00010001u - (BITS << FRACTION + 16) + SIGN * feet; \
+        store_pair(v, pair_less_##to(mask_and_turn(x, ((1u << BITS) - 1) * feet, zero), zero)); \
+    }
 #define UNPACK_INTEGERS(name, BITS, SIGN) \
-    template <int N> DEVICE void unpack_##name##_bf16(uint16_t *v, uint32_t x) \
-    { \
-        _Pragma("unroll") for (int c = 0; c < N / 2; c++) { \
-            const uint32_t zero = 0x43004300u + SIGN * 0x00010001u; \
-            const uint32_t pair = mask_and_turn(two_codes<BITS, N>(x, c), ((1u << BITS) - 1) * 0x00010001u, zero); \
-            store_pair(v + 2 * c, pair_less_bf16(pair, zero)); \
-        } \
-    } \
-    template <int N> DEVICE void unpack_##name##_f16(uint16_t *v, uint32_t x) \
-    { \
-        _Pragma("unroll") for (int c = 0; c < N / 2; c++) { \
-            const uint32_t zero = 0x64006400u + SIGN * 0x00010001u; \
-            const uint32_t pair = mask_and_turn(two_codes<BITS, N>(x, c), ((1u << BITS) - 1) * 0x00010001u, zero); \
-            store_pair(v + 2 * c, pair_less_f16(pair, zero)); \
-        } \
-    } \
+    UNPACK_PAIRS(name, bf16, BITS, SIGN, 0x4300u, 7) \
+    UNPACK_PAIRS(name, f16, BITS, SIGN, 0x6400u, 10) \
     template <int N> DEVICE void unpack_##name##_f32(float *v, uint32_t x) \
     { \
         _Pragma("unroll") for (int i = 0; i < N; i++) { \

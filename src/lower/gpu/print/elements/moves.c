@@ -339,10 +339,21 @@ static void divide_inside(Printer *pr, Place *place)
     place->at = expr_select(pr->arena, place->rows_inside, place->at, expr_int(pr->arena, place->at->type, 0));
 }
 
+// A pair of integers of a word is taken out of two copies of its byte, where a number of the other type has room for both.
+static bool is_in_halves(const Iteration *it, int i)
+{
+    const Expr *const convert = it->codes[i].convert;
+    const DType of = convert->convert.a->type, to = convert->type;
+    const int room = to == DTYPE_F16 ? 10 : to == DTYPE_BF16 ? 7 : 0;
+    return it->codes[i].byte && it->layout.mode[it->vector].extent == 2 && dtype_is_integer(of) &&
+           2 * dtype_bits(of) <= room;
+}
+
 // The codes of a vector, from bit 0 on, and others above them.
 static Expr *load_codes(Printer *pr, const Iteration *it, int i, int bits)
 {
     Arena *const a = pr->arena;
+    const char *const take = is_in_halves(it, i) ? "byte_in_halves" : "byte_of_word";
     Place place;
     Expr *const byte = it->codes[i].byte, *const position = it->codes[i].position;
     place_element(pr, it->codes[i].bytes, it->codes[i].subs, it, &place, it->codes[i].convert->span);
@@ -351,7 +362,7 @@ static Expr *load_codes(Printer *pr, const Iteration *it, int i, int bits)
     if (!byte) return call_expr(pr, DTYPE_U32, arena_printf(a, "element_as<uint%d_t>", all), 1, address);
     Expr *const at = cast(pr, DTYPE_I32, lower_expr(pr, byte, it));
     Expr *const word = call_expr(pr, DTYPE_U32, "element_as<uint32_t>", 2, address, i32_op(pr, X_BITAND, at, 12));
-    Expr *const codes = call_expr(pr, DTYPE_U32, "byte_of_word", 2, word, i32_op(pr, X_BITAND, at, 3));
+    Expr *const codes = call_expr(pr, DTYPE_U32, take, 2, word, i32_op(pr, X_BITAND, at, 3));
     if (!position) return codes;
     Expr *const bit = i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, position, it)), bits);
     return expr_binary(a, X_SHR, codes, cast(pr, DTYPE_U32, bit));
@@ -366,8 +377,11 @@ static void emit_codes(Printer *pr, Iteration *it)
         const DType of = convert->convert.a->type, to = convert->type;
         Var *const values = it->codes[i].values =
             emit_array(pr, loop_type(to), arena_printf(pr->arena, "%s_v", it->codes[i].bytes->name), width);
-        emit_call(pr, arena_printf(pr->arena, "unpack_%s_%s<%d>", dtype_name(of), dtype_name(to), width), 2,
-                  var_of(pr, values), load_codes(pr, it, i, dtype_bits(of)));
+        const char *const name = arena_printf(pr->arena, "unpack_%s_%s", dtype_name(of), dtype_name(to));
+        emit_call(pr,
+                  is_in_halves(it, i) ? arena_printf(pr->arena, "%s_of_halves", name)
+                                      : arena_printf(pr->arena, "%s<%d>", name, width),
+                  2, var_of(pr, values), load_codes(pr, it, i, dtype_bits(of)));
     }
     pr->has_unpacked |= it->n_codes > 0;
 }
