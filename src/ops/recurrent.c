@@ -37,11 +37,12 @@ static kiln_status check_whole(Call *call, const kiln_gdn_args *a, const States 
 
 // Columns of the state for each instance of one kernel that has states and outputs; 0: by two kernels. As measured on an H200 with 132
 // multiprocessors: two kernels where the blocks of 32 columns of one fit at once, else the widest blocks that leave fewer rounds. Of
-// packed sequences nothing is known here.
+// packed sequences the lengths are not known here.
 static int scanned_columns(Call *call, const kiln_gdn_args *a)
 {
     const int64_t keys = call_extent(call, "DK"), heads = call_extent(call, "B") * call_extent(call, "H");
-    if (ops_on_cpu(call->ops) || a->offsets || a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 0;
+    if (ops_on_cpu(call->ops) || a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 0;
+    if (a->offsets) return packed_wide(call, a->offsets, keys) ? 64 : 0;
     if (keys == 256) return heads > 16 ? 64 : 0;
     if (keys == 128) return heads > 66 ? 128 : heads > 33 ? 64 : 0;
     return keys == 64 && heads >= 55 ? 64 : 0;

@@ -13,7 +13,8 @@ enum { GDN_OFFSETS = 5 };
 static int state_columns(Call *call, const kiln_gdn_backward_args *a)
 {
     const int64_t keys = call_extent(call, "DK"), heads = call_extent(call, "B") * call_extent(call, "H");
-    if (a->offsets || a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 32;
+    if (a->q->type == KILN_F32 || keys != call_extent(call, "DV")) return 32;
+    if (a->offsets) return keys < 256 && packed_wide(call, a->offsets, keys) ? 64 : 32;
     return (keys == 64 && heads > 66) || (keys == 128 && heads > 33) ? 64 : 32;
 }
 

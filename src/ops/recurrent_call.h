@@ -95,6 +95,15 @@ static inline void bind_batch(Call *call, const kiln_tensor *offsets)
     if (offsets) call_bind(call, "B", 1, "offsets");
 }
 
+// Whether states of packed sequences, of `keys` x `keys`, go by blocks of 64 columns, though one sequence may have most tokens: where
+// those of 32 columns of one sequence do not fit at once, or there are many heads. As measured on an H200 with 132 multiprocessors.
+static inline bool packed_wide(Call *call, const kiln_tensor *offsets, int64_t keys)
+{
+    const int64_t heads = call_extent(call, "H");
+    if (keys != 64 && keys != 128 && keys != 256) return false;
+    return (keys == 128 && heads > 33) || (keys == 256 && heads > 16) || (offsets->shape[0] - 1) * heads > 255;
+}
+
 // States of a call and their gradients have one type: that of the first there is.
 static inline unsigned one_type(const kiln_tensor *first, const kiln_tensor *const *states, int n, const char **name)
 {
