@@ -369,26 +369,26 @@ static kiln_status bind_backward(Call *call, const kiln_attention_backward_args 
 }
 
 // Keys of an instance, as attention_backward_split takes its kernels.
-static int gradient_tile_keys(const Call *call, const kiln_attention_backward_args *a)
+static int gradient_tile_keys(kiln_type type, int64_t D, int64_t DV, bool is_long)
 {
-    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
-    if (a->q->type == KILN_F32) return D > 128 || DV > 128 ? 32 : 64;
-    const bool is_long = D == 192 && DV == 128 && ops_on_hopper(call->ops) && !(a->softcap > 0);
+    if (type == KILN_F32) return D > 128 || DV > 128 ? 32 : 64;
     return (D > 128 || DV > 128) && !is_long ? 64 : 128;
 }
 
 static int64_t choose_gradient_heads(const Call *call, const kiln_attention_backward_args *a)
 {
     const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV");
-    return attention_gradient_heads(call->ops, &(GradientShape){ .batch = call_extent(call, "B"),
-                                                                 .queries = call_extent(call, "S"),
-                                                                 .keys = call_extent(call, "SKV"),
-                                                                 .heads = call_extent(call, "H"),
-                                                                 .key_heads = call_extent(call, "HKV"),
-                                                                 .sizes = D + DV,
-                                                                 .window = a->window,
-                                                                 .causal = a->causal || a->window,
-                                                                 .tile_keys = gradient_tile_keys(call, a) });
+    const bool is_long = D == 192 && DV == 128 && ops_on_hopper(call->ops) && !(a->softcap > 0);
+    return attention_gradient_heads(call->ops,
+                                    &(GradientShape){ .batch = call_extent(call, "B"),
+                                                      .queries = call_extent(call, "S"),
+                                                      .keys = call_extent(call, "SKV"),
+                                                      .heads = call_extent(call, "H"),
+                                                      .key_heads = call_extent(call, "HKV"),
+                                                      .sizes = D + DV,
+                                                      .window = a->window,
+                                                      .causal = a->causal || a->window,
+                                                      .tile_keys = gradient_tile_keys(a->q->type, D, DV, is_long) });
 }
 
 // room: bytes of the workspace. Where a divided call needs more, it is not divided: a workspace may have been sized for a
@@ -456,6 +456,46 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 
 // ---- backward, packed
 
+// Instances of the query heads for each tile of keys: of sequences as long as they are in the mean. Keys of 192 have kernels of
+// their own, which take all query heads of a key head.
+static int64_t choose_packed_gradient_heads(const Call *call, const kiln_attention_backward_varlen_args *a)
+{
+    const int64_t D = call_extent(call, "D"), DV = call_extent(call, "DV"), B = call_extent(call, "B");
+    if (a->deterministic || B == 0 || (D == 192 && DV == 128)) return call_extent(call, "HKV");
+    return attention_gradient_heads(call->ops,
+                                    &(GradientShape){ .batch = B,
+                                                      .queries = (call_extent(call, "TQ") + B - 1) / B,
+                                                      .keys = (call_extent(call, "TK") + B - 1) / B,
+                                                      .heads = call_extent(call, "H"),
+                                                      .key_heads = call_extent(call, "HKV"),
+                                                      .sizes = D + DV,
+                                                      .window = a->window,
+                                                      .causal = a->causal || a->window,
+                                                      .tile_keys = gradient_tile_keys(a->q->type, D, DV, false) });
+}
+
+// Without sinks: `heads` instances for each tile of keys.
+static kiln_status bind_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a, int64_t heads,
+                                        double scale)
+{
+    char cap[CAP_BYTES];
+    const bool divided = heads > call_extent(call, "HKV");
+    const kiln_status status = call_kernel(call, "attention/backward_varlen.tile",
+                                           a->deterministic ? "attention_varlen_backward_exact"
+                                           : divided        ? "attention_varlen_backward_split"
+                                                            : "attention_varlen_backward",
+                                           "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call),
+                                           (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                                           yes(a->causal || a->window), (int)a->window, cap_binding(a->softcap, cap));
+    if (status) return status;
+    if (a->deterministic) call_add(call, KILN_INT(a->max_queries));
+    call_add(call, KILN_INT(a->max_keys));
+    if (divided) call_add(call, KILN_INT(heads));
+    call_add(call, KILN_FLOAT(scale));
+    return KILN_OK;
+}
+
+// Where a divided call needs more than the workspace has, it is not divided.
 static kiln_status prepare_backward_varlen(Call *call, const void *args)
 {
     const kiln_attention_backward_varlen_args *const a = args;
@@ -487,22 +527,22 @@ static kiln_status prepare_backward_varlen(Call *call, const void *args)
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
     if (!status) status = attention_softcap(call, a->softcap);
     if (status) return status;
-    cap_binding(a->softcap, cap);
-    if (a->sinks)
+    if (a->sinks) {
         status = call_kernel(call, "attention/sink.tile", "attention_sink_varlen_backward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, EXACT=%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal || a->window),
-                             (int)a->window, yes(a->deterministic), cap);
-    else
-        status = call_kernel(call, "attention/backward_varlen.tile",
-                             a->deterministic ? "attention_varlen_backward_exact" : "attention_varlen_backward",
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d%s", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, cap);
-    if (status) return status;
-    if (a->deterministic || a->sinks) call_add(call, KILN_INT(a->deterministic ? a->max_queries : 0));
-    call_add(call, KILN_INT(a->max_keys));
-    call_add(call, KILN_FLOAT(scale));
-    return KILN_OK;
+                             (int)a->window, yes(a->deterministic), cap_binding(a->softcap, cap));
+        if (status) return status;
+        call_add(call, KILN_INT(a->deterministic ? a->max_queries : 0));
+        call_add(call, KILN_INT(a->max_keys));
+        call_add(call, KILN_FLOAT(scale));
+        return KILN_OK;
+    }
+    const int64_t key_heads = call_extent(call, "HKV"), heads = choose_packed_gradient_heads(call, a);
+    size_t needed = 0;
+    status = bind_backward_varlen(call, a, heads, scale);
+    if (!status && heads > key_heads && !call->sizing) status = call_size(call, &needed);
+    return !status && needed > a->workspace_bytes ? bind_backward_varlen(call, a, key_heads, scale) : status;
 }
 
 static kiln_status look_backward_varlen(Call *call, kiln_stream *stream, const void *args)

@@ -339,7 +339,8 @@ static void check_backward(Sizes s, bool causal, bool deterministic)
     check_backward_within(s, causal, deterministic, 1);
 }
 
-static void check_packed_backward(const int *rows, const int *keys, Sizes s, bool causal, bool deterministic)
+// With `room` of the workspace that is asked for, whose size is returned.
+static size_t check_packed_backward(const int *rows, const int *keys, Sizes s, bool causal, bool deterministic, double room)
 {
     const double scale = 1 / sqrt(s.size + 100);
     Array *const q_offsets = offsets_of(rows, s.batch), *const k_offsets = offsets_of(keys, s.batch);
@@ -371,23 +372,27 @@ static void check_packed_backward(const int *rows, const int *keys, Sizes s, boo
                                                  .deterministic = deterministic,
                                                  .max_queries = deterministic ? longest_rows : 0,
                                                  .scale = &scale };
-    assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &args, &args.workspace_bytes));
+    size_t bytes = 0;
+    assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &args, &bytes));
+    args.workspace_bytes = (size_t)((double)bytes * room);
     t.workspace = bytes_new(args.workspace_bytes);
     args.workspace = t.workspace->tensor.data;
     assert_ok(kiln_attention_backward_varlen(ops, NULL, &args));
     compare_gradients(&t);
+    return bytes;
 }
 
 static void packed_backward(void **state)
 {
     static const int rows[] = { 70, 0, 1, 90, 5 }, keys[] = { 70, 12, 90, 60, 0 };
     for (int i = 0; i < 4; i++)
-        check_packed_backward(
-            rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 2, .size = 64, .value_size = 64 }, i & 1, i & 2);
+        check_packed_backward(rows, keys,
+                              (Sizes){ .batch = 5, .heads = 4, .key_heads = 2, .size = 64, .value_size = 64 }, i & 1,
+                              i & 2, 1);
     check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 2, .key_heads = 2, .size = 128, .value_size = 128 },
-                          true, false);
+                          true, false, 1);
     check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 1, .size = 192, .value_size = 128 },
-                          false, false);
+                          false, false, 1);
 }
 
 static void backward(void **state)
@@ -410,6 +415,16 @@ static void divided_backward(void **state)
     if (on_cpu()) return;
     assert_true(bytes > sizeof(float) * 8 * 200 * 64 * 2);
     check_backward_within(s, true, false, 0.5);
+}
+
+static void divided_packed_backward(void **state)
+{
+    static const int rows[] = { 70, 130 }, keys[] = { 150, 120 };
+    const Sizes s = { .batch = 2, .heads = 8, .key_heads = 1, .size = 64, .value_size = 64 };
+    const size_t bytes = check_packed_backward(rows, keys, s, true, false, 1);
+    if (on_cpu()) return;
+    assert_true(bytes > sizeof(float) * 8 * 270 * 64 * 2);
+    check_packed_backward(rows, keys, s, true, false, 0.5);
 }
 
 // ---- decoding
@@ -514,6 +529,7 @@ int main(void)
         cmocka_unit_test_teardown(packed, free_arrays),
         cmocka_unit_test_teardown(backward, free_arrays),
         cmocka_unit_test_teardown(divided_backward, free_arrays),
+        cmocka_unit_test_teardown(divided_packed_backward, free_arrays),
         cmocka_unit_test_teardown(packed_backward, free_arrays),
         cmocka_unit_test_teardown(decode, free_arrays),
     };
