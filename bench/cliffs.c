@@ -150,17 +150,17 @@ static bool is_tile_size(Arena *arena, const Program *program, const Decl *decl,
     return true;
 }
 
-static void add_values(Cliffs *c, const CliffRow *row, int original, const BuildParam *param, const Ex *value,
-                       const char *source)
+// Those that the kernel offers, of which `kiln tune` takes the fastest: int BM = {128, 64, 256}. What a check sets besides is there
+// for small cases.
+static void add_values(Cliffs *c, const CliffRow *row, int original, const BuildParam *param, const char *source)
 {
-    for (const Ex *e = value && value->kind == EX_SET ? value->set.items : value; e; e = e->next) {
+    if (!param->range || occurs(row->build, param->name)) return;
+    for (const Ex *e = param->range; e; e = e->next) {
         if (e->kind != EX_INT) continue;
         const char *const what = arena_printf(c->arena, "%s=%lld", param->name, (long long)e->integer.value);
         const char *const build = arena_printf(c->arena, "%s, %s", row->build, what);
-        if (occurs(row->build, param->name)) continue;
         add_variant(c, row, original, "tiles", what,
                     arena_printf(c->arena, "%s%s", source, check_of(c->arena, row, build, "")));
-        if (value->kind != EX_SET) break;
     }
 }
 
@@ -168,13 +168,8 @@ static void add_tiles(Cliffs *c, const CliffRow *row, int original, kiln_program
 {
     const Decl *decl = program_find(program->program, DECL_KERNEL, row->run);
     if (!decl) decl = program_find(program->program, DECL_OPERATOR, row->run);
-    for (const BuildParam *p = decl ? decl->build : NULL; p; p = p->next) {
-        if (!is_tile_size(c->arena, program->program, decl, p)) continue;
-        for (const Decl *d = program->program->modules[0]->decls; d; d = d->next)
-            for (const NamedValue *v = d->kind == DECL_CHECK && strcmp(d->name, row->run) == 0 ? d->build_values : NULL;
-                 v; v = v->next)
-                if (v->name == p->name) add_values(c, row, original, p, v->value, source);
-    }
+    for (const BuildParam *p = decl ? decl->build : NULL; p; p = p->next)
+        if (is_tile_size(c->arena, program->program, decl, p)) add_values(c, row, original, p, source);
 }
 
 static void add_strided(Cliffs *c, const CliffRow *row, int original, kiln_program *program, const char *source)

@@ -1,35 +1,65 @@
 // SPDX-License-Identifier: MIT
 // cover_fragments.c - a forall that comes to a part of a fragment's dimension, not from its start, runs over all of it.
 //
-//     forall (j : 64) s[i][j + 64] = ..j..;       forall (j : 128) if (j >= 64) s[i][j] = ..j - 64..;
+//     forall (j : 64) s[i][j + 64] = ..j..;       forall (j : 64 .. 128) s[i][j] = ..j - 64..;
 //
 // A fragment's elements lie in registers by their subscripts; a forall whose index is not the subscript would need the
 // elements in other threads, and a product's result would have to leave the registers. Of iterations that do nothing those
-// that a register stands for vanish, and others cost a predicate.
+// that a register stands for vanish, and others cost a predicate. Indices that count a dimension through together, as in
+// s[i][y*64 + h + 32], each take their part of the constant.
 //
 // before: simplified    after: an index that subscripts fragments only as itself plus one constant subscripts them as itself
-// never:  more than sixteen iterations in place of one; nor where one index subscripts fragments in two ways
+// never:  less than a sixteenth of the dimension; nor where one index subscripts fragments in two ways
 #include "passes/passes.h"
 
 enum { MORE_ITERATIONS_MAX = 16 };
 
-// How one index subscripts fragments: index + shift, in a dimension of `extent`.
+// How one index subscripts fragments: index + shift, in a dimension of `extent`, or in its part of one.
 typedef struct Use {
     Arena *arena;
+    const TileOp *forall;
     Var *index;
     int64_t shift, extent;
     int n;
     bool mixed;
 } Use;
 
+static int64_t floor_to(int64_t x, int64_t unit) { return x - (x % unit + unit) % unit; }
+
+// What the index, whose coefficient is `unit`, has of a subscript that several count through: the next coefficient is the end of
+// its part, in the fastest part the rest of the constant lies besides.
+static bool find_part(Use *u, Expr *x, int64_t *extent, int64_t *shift)
+{
+    const int n = u->forall->forall.n;
+    Var *vars[LOOP_INDICES_MAX];
+    int64_t coefficients[LOOP_INDICES_MAX], constant, unit = 0, end = *extent;
+    Expr *rest;
+    for (int i = 0; i < n; i++) vars[i] = u->forall->forall.indices[i].var;
+    if (x->type != DTYPE_INT || !expr_affine(u->arena, x, vars, n, coefficients, &rest) ||
+        !expr_as_int(rest, &constant))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (vars[i] == u->index) unit = coefficients[i];
+    if (unit <= 0) return false;
+    int64_t least = unit;
+    bool is_slowest = true;
+    for (int i = 0; i < n; i++) {
+        if (coefficients[i] < 0) return false;
+        is_slowest &= coefficients[i] <= unit;
+        if (coefficients[i] > unit && coefficients[i] < end) end = coefficients[i];
+        if (coefficients[i] && coefficients[i] < least) least = coefficients[i];
+    }
+    const int64_t above = is_slowest ? 0 : floor_to(constant, end); // of slower indices
+    *extent = end / unit;
+    *shift = floor_to(constant - above, unit) / unit;
+    return least == 1 && end % unit == 0;
+}
+
 static void see_subscript(Use *u, const Buffer *b, Expr *x, int d)
 {
-    int64_t extent, shift, coefficient;
-    Expr *rest;
+    int64_t extent, shift;
     if (!expr_uses(x, u->index)) return;
-    const bool plain = x->type == DTYPE_INT && expr_as_int(b->shape[d], &extent) &&
-                       expr_affine(u->arena, x, &u->index, 1, &coefficient, &rest) && coefficient == 1 &&
-                       expr_as_int(rest, &shift);
+    const bool plain = expr_as_int(b->shape[d], &extent) && find_part(u, x, &extent, &shift);
     u->mixed |= !plain || (u->n > 0 && (shift != u->shift || extent != u->extent));
     if (u->mixed) return;
     u->shift = shift;
@@ -94,24 +124,18 @@ static void cover(TileKernel *kernel, TileOp *op, LoopIndex *index, const Use *u
 {
     Arena *const a = kernel->arena;
     Var *const var = tile_new_var(kernel, VAR_INDEX, index->var->type, index->var->name, index->var->span);
-    var->lo = int_const(a, 0);
-    var->hi = int_const(a, u->extent - 1);
-    Expr *const all = expr_var(a, var);
-    Expr *const first = int_add(a, index->lo, int_const(a, u->shift)), *const end = int_add(a, index->hi,
-                                                                                            int_const(a, u->shift));
-    Shift s = { a, index->var, int_sub(a, all, int_const(a, u->shift)) };
+    Expr *const shift = int_const(a, u->shift);
+    Shift s = { a, index->var, int_sub(a, expr_var(a, var), shift) };
+    *index = (LoopIndex){ var, int_add(a, index->lo, shift), int_add(a, index->hi, shift) };
+    var->lo = index->lo;
+    var->hi = int_sub(a, index->hi, int_const(a, 1));
     shift_block(&s, op->forall.body);
-    op->forall.body =
-        NEW(a, TileOp, .kind = T_IF, .span = op->span,
-            .branch = { expr_binary(a, X_AND, expr_binary(a, X_GE, all, first), expr_binary(a, X_LT, all, end)),
-                        op->forall.body, NULL });
-    *index = (LoopIndex){ var, int_const(a, 0), int_const(a, u->extent) };
 }
 
 static void cover_index(TileKernel *kernel, TileOp *op, LoopIndex *index)
 {
     int64_t lo, hi;
-    Use u = { .arena = kernel->arena, .index = index->var };
+    Use u = { .arena = kernel->arena, .forall = op, .index = index->var };
     if (!expr_as_int(index->lo, &lo) || !expr_as_int(index->hi, &hi) || hi <= lo) return;
     see_block(&u, op->forall.body);
     if (u.mixed || u.n == 0 || u.shift == 0 || u.extent > MORE_ITERATIONS_MAX * (hi - lo)) return;

@@ -6,39 +6,49 @@
 // does not survive a fork, and cannot be seen into by ThreadSanitizer. What a launch needs is small: many
 // independent pieces handed out one by one.
 //
-// A launch is a Job on the caller's stack. It stands in a list while it has pieces left; idle threads take pieces
-// from the first job of the list. The caller works on its own job until no piece is left and then waits only for
-// threads inside its pieces, so jobs started from inside a piece cannot wait for each other in a circle.
-#define _GNU_SOURCE // sched_getaffinity
+// A launch is a Job, one of a fixed number. While it has pieces left it is open, and idle threads take pieces of the first open
+// one. The caller works on its own job until no piece is left and then waits only for threads inside its pieces, so jobs started
+// from inside a piece cannot wait for each other in a circle; where all jobs are in use it works alone.
+//
+// No lock is taken between a launch and its end: threads that are all woken at once would wait for it one after another. A
+// thread counts itself inside before it looks whether the job is open, and a caller closes it before it looks who is inside.
+#define _GNU_SOURCE // sched_getaffinity, sched_getcpu
 #include "runtime/runtime.h"
 #include "base/memory.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 16, SPINS = 2000 };
+enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 16, JOBS = 32, PAUSES = 16, SPIN_NS = 100000, WAKES = 8 };
 
-typedef struct Job Job;
-struct Job {
+typedef struct Job {
+    alignas(64) atomic_int is_taken; // by a caller
+    atomic_int is_open;              // has pieces left
+    atomic_int inside;               // pool threads that look at it or work on it; callers sleep on it
+    atomic_int is_awaited;           // the caller may sleep
+    atomic_int wakes;                // threads that may still be woken for it
     ThreadsTask *task;
     void *context;
     int64_t count, piece;
-    _Atomic int64_t next; // the first index not handed out
-    int inside;           // pool threads at work on it (under the lock)
-    Job *following;
-};
+    alignas(64) _Atomic int64_t next; // the first index not handed out
+} Job;
 
 static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t work, done;
-    Job *jobs;
-    _Atomic int n_jobs;  // what spinning threads look at
-    int started, wanted; // pool threads; wanted -1: not asked yet
-} pool = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .wanted = -1
-};
+    Job jobs[JOBS];
+    alignas(64) atomic_int posted; // jobs so far; idle threads sleep on it
+    atomic_int caller_processor;   // where the last job was posted
+    atomic_int asleep;
+    atomic_int wanted; // pool threads that work; -1: not asked yet. Those past it sleep on it
+    atomic_int started;
+    pthread_mutex_t lock; // of starting threads
+} pool = { .wanted = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 // ---- scratch
 
@@ -88,6 +98,31 @@ static int default_threads(void)
     return n < 1 ? processors() : n > MAX_THREADS ? MAX_THREADS : (int)n;
 }
 
+static void futex_wait(atomic_int *word, int value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+static void futex_wake(atomic_int *word, int n) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0); }
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+// Looks for some time whether the word is no longer (or `until`: is) the value: who slept would be late for what comes soon.
+static void spin(atomic_int *word, int value, bool until)
+{
+    const int64_t begin = now_ns();
+    for (int64_t passed = 0; passed < SPIN_NS; passed = now_ns() - begin) {
+        for (int i = 0; i < PAUSES; i++) {
+            if ((atomic_load_explicit(word, memory_order_relaxed) == value) == until) return;
+            relax();
+        }
+    }
+}
+
 static bool run_piece(Job *job)
 {
     const int64_t first = atomic_fetch_add(&job->next, job->piece);
@@ -97,117 +132,145 @@ static bool run_piece(Job *job)
     return true;
 }
 
-static void leave_list(Job *job)
+// Waking a thread takes the waker microseconds: each wakes some, who wake others.
+static void wake_some(Job *job)
 {
-    for (Job **link = &pool.jobs; *link; link = &(*link)->following)
-        if (*link == job) {
-            *link = job->following;
-            atomic_fetch_sub(&pool.n_jobs, 1);
-            return;
-        }
+    int n = atomic_load(&job->wakes);
+    if (n <= 0 || atomic_load(&pool.asleep) == 0) return;
+    n = atomic_fetch_sub(&job->wakes, WAKES);
+    if (n > 0) futex_wake(&pool.posted, n < WAKES ? n : WAKES);
 }
 
-// A launch often follows the last one within microseconds, which waking a thread would not be in time for.
-static void spin_for_work(void)
+static bool work_on(Job *job)
 {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool.n_jobs, memory_order_relaxed) == 0; i++) relax();
+    if (!atomic_load_explicit(&job->is_open, memory_order_relaxed)) return false;
+    atomic_fetch_add(&job->inside, 1);
+    const bool is_open = atomic_load(&job->is_open);
+    if (is_open) {
+        wake_some(job);
+        while (run_piece(job)) {
+        }
+        atomic_store(&job->is_open, 0);
+    }
+    if (atomic_fetch_sub(&job->inside, 1) == 1 && atomic_load(&job->is_awaited)) futex_wake(&job->inside, 1);
+    return is_open;
+}
+
+// A thread that was woken on the caller's processor would keep it from the caller while it looks for work: where processors are
+// shared, that was 100 us of each launch after a gap. Another's processor may have a thread waiting that is inside a piece.
+static void sleep_for_work(int seen)
+{
+    if (sched_getcpu() != atomic_load_explicit(&pool.caller_processor, memory_order_relaxed)) {
+        sched_yield();
+        spin(&pool.posted, seen, false);
+    }
+    if (atomic_load(&pool.posted) != seen) return;
+    atomic_fetch_add(&pool.asleep, 1);
+    futex_wait(&pool.posted, seen);
+    atomic_fetch_sub(&pool.asleep, 1);
 }
 
 static void *worker(void *index)
 {
-    pthread_mutex_lock(&pool.lock);
     for (;;) {
-        if (!pool.jobs) {
-            pthread_mutex_unlock(&pool.lock);
-            spin_for_work();
-            pthread_mutex_lock(&pool.lock);
-        }
         // A thread past the wanted number stays asleep: fewer threads are a matter of who works, not of who is there.
-        while (!pool.jobs || (int)(intptr_t)index >= pool.wanted) pthread_cond_wait(&pool.work, &pool.lock);
-        Job *const job = pool.jobs;
-        job->inside++;
-        pthread_mutex_unlock(&pool.lock);
-        while (run_piece(job)) {
-        }
-        pthread_mutex_lock(&pool.lock);
-        leave_list(job);
-        if (--job->inside == 0) pthread_cond_broadcast(&pool.done);
+        for (int wanted; (wanted = atomic_load(&pool.wanted)) <= (int)(intptr_t)index;)
+            futex_wait(&pool.wanted, wanted);
+        const int seen = atomic_load(&pool.posted);
+        bool any = false;
+        for (int i = 0; i < JOBS; i++) any |= work_on(&pool.jobs[i]);
+        if (!any) sleep_for_work(seen);
     }
     return NULL;
 }
 
 // In a child made by fork only the calling thread lives on. Nothing is left as it was found, so the fork need not wait for
-// the lock; if it held that, it would wait for the sections of base/fork.h, and they for the lock. Registered when the library
-// is loaded: a fork that has begun runs no handler that is registered later, and could leave the child a lock that is taken.
+// the lock; if it held that, it would wait for the sections of base/fork.h, and they for the lock. Jobs that were taken stay
+// so: their callers are gone, or this thread is at work on them. Registered when the library is loaded: a fork that has begun
+// runs no handler that is registered later, and could leave the child a lock that is taken.
 static void start_anew(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
-    pthread_cond_init(&pool.work, NULL);
-    pthread_cond_init(&pool.done, NULL);
-    pool.jobs = NULL;
-    atomic_store(&pool.n_jobs, 0);
-    pool.started = 0;
+    for (int i = 0; i < JOBS; i++) {
+        atomic_store(&pool.jobs[i].is_open, 0);
+        if (!atomic_load(&pool.jobs[i].is_taken)) atomic_store(&pool.jobs[i].inside, 0);
+    }
+    atomic_store(&pool.asleep, 0);
+    atomic_store(&pool.started, 0);
 }
 
 __attribute__((constructor)) static void prepare_for_forks(void) { pthread_atfork(NULL, NULL, start_anew); }
 
-static void lock_pool(void) { pthread_mutex_lock(&pool.lock); }
-static void unlock_pool(void) { pthread_mutex_unlock(&pool.lock); }
-
 // Under the lock. The pool's threads are the wanted number less one: the caller works too.
-static void start_threads(void)
+static void start_threads(int wanted)
 {
-    if (pool.wanted < 0) pool.wanted = default_threads() - 1;
-    for (; pool.started < pool.wanted; pool.started++) {
+    atomic_store(&pool.wanted, wanted);
+    for (int n = atomic_load(&pool.started); n < wanted; n++) {
         pthread_t thread;
-        if (pthread_create(&thread, NULL, worker, (void *)(intptr_t)pool.started) != 0)
-            return; // fewer threads are slower, not wrong
+        if (pthread_create(&thread, NULL, worker, (void *)(intptr_t)n) != 0)
+            break; // fewer threads are slower, not wrong
         pthread_detach(thread);
+        atomic_store(&pool.started, n + 1);
     }
 }
 
 void kiln_set_threads(int threads)
 {
-    lock_pool();
-    pool.wanted = (threads < 1 ? default_threads() : threads > MAX_THREADS ? MAX_THREADS : threads) - 1;
-    start_threads();
-    unlock_pool();
+    pthread_mutex_lock(&pool.lock);
+    start_threads((threads < 1 ? default_threads() : threads > MAX_THREADS ? MAX_THREADS : threads) - 1);
+    pthread_mutex_unlock(&pool.lock);
+    futex_wake(&pool.wanted, INT_MAX);
 }
 
 int threads_count(void)
 {
-    lock_pool();
-    start_threads();
-    const int n = pool.wanted + 1;
-    unlock_pool();
-    return n;
+    if (atomic_load(&pool.wanted) < 0 || atomic_load(&pool.started) < atomic_load(&pool.wanted)) {
+        pthread_mutex_lock(&pool.lock);
+        start_threads(atomic_load(&pool.wanted) < 0 ? default_threads() - 1 : atomic_load(&pool.wanted));
+        pthread_mutex_unlock(&pool.lock);
+    }
+    return atomic_load(&pool.wanted) + 1;
+}
+
+static Job *take_job(void)
+{
+    for (int i = 0; i < JOBS; i++) {
+        int no = 0;
+        if (atomic_compare_exchange_strong(&pool.jobs[i].is_taken, &no, 1)) return &pool.jobs[i];
+    }
+    return NULL;
+}
+
+static void wait_for_others(Job *job)
+{
+    atomic_store(&job->is_open, 0);
+    if (atomic_load(&job->inside)) spin(&job->inside, 0, true);
+    atomic_store(&job->is_awaited, 1);
+    for (int n; (n = atomic_load(&job->inside)) != 0;) futex_wait(&job->inside, n);
+    atomic_store(&job->is_awaited, 0);
+    atomic_store(&job->is_taken, 0);
 }
 
 void threads_run(int64_t n, ThreadsTask *task, void *context)
 {
-    Job job = { .task = task, .context = context, .count = n, .piece = n };
-    if (n <= 1) {
-        if (n == 1) task(context, 0, 1);
+    const int threads = n > 1 ? threads_count() : 1;
+    Job *const job = threads > 1 ? take_job() : NULL;
+    if (!job) {
+        if (n > 0) task(context, 0, n);
         return;
     }
-    lock_pool();
-    start_threads();
-    const int threads = pool.wanted + 1;
-    job.piece = n / ((int64_t)threads * PIECES_PER_THREAD);
-    job.piece += job.piece == 0;
-    if (threads > 1) {
-        Job **last = &pool.jobs;
-        while (*last) last = &(*last)->following;
-        *last = &job;
-        atomic_fetch_add(&pool.n_jobs, 1);
-        pthread_cond_broadcast(&pool.work);
+    const int64_t piece = n / ((int64_t)threads * PIECES_PER_THREAD);
+    job->task = task;
+    job->context = context;
+    job->count = n;
+    job->piece = piece + (piece == 0);
+    atomic_store(&job->next, 0);
+    atomic_store(&job->wakes, (int)(n < threads ? n : threads) - 1);
+    atomic_store(&job->is_open, 1);
+    atomic_store_explicit(&pool.caller_processor, sched_getcpu(), memory_order_relaxed);
+    atomic_fetch_add(&pool.posted, 1);
+    wake_some(job);
+    while (run_piece(job)) {
     }
-    unlock_pool();
-    while (run_piece(&job)) {
-    }
-    if (threads == 1) return;
-    lock_pool();
-    leave_list(&job);
-    while (job.inside) pthread_cond_wait(&pool.done, &pool.lock);
-    unlock_pool();
+    wait_for_others(job);
 }

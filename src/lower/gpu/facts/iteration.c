@@ -28,6 +28,34 @@ LoopIndex new_index(const Lowering *lo, const char *name, Expr *extent, Span spa
     return (LoopIndex){ var, var->lo, extent };
 }
 
+// Where a part of a fragment begins along an axis of a copy between it and something else, or of a fill. 0: no such part.
+static int64_t first_of_part(const Region *dst, const Region *src, int axis)
+{
+    const bool is_into = dst->buffer->kind == BUFFER_FRAGMENT;
+    const Region *const part = is_into ? dst : src;
+    int64_t first = 0;
+    if (!part || part->buffer->kind != BUFFER_FRAGMENT || (is_into && src && src->buffer->kind == BUFFER_FRAGMENT))
+        return 0;
+    for (int d = 0; d < part->buffer->rank; d++) {
+        const Sub *const sub = &part->subs[d];
+        if (!sub->is_range || axis-- != 0) continue;
+        return (!sub->step || expr_is_int(sub->step, 1)) && expr_as_int(sub->start, &first) && first > 0 ? first : 0;
+    }
+    return 0;
+}
+
+// An index counts a part of a fragment as the fragment does, so that its elements stay where they are. The place in the part.
+static Expr *begin_at_part(const Lowering *lo, LoopIndex *index, int64_t first)
+{
+    Arena *const a = lo->arena;
+    Expr *const shift = int_const(a, first);
+    if (first == 0) return expr_var(a, index->var);
+    index->lo = index->var->lo = shift;
+    index->hi = int_add(a, index->hi, shift);
+    if (index->var->hi) index->var->hi = int_add(a, index->var->hi, shift);
+    return int_sub(a, expr_var(a, index->var), shift);
+}
+
 TileOp *map_of(const Lowering *lo, const TileOp *op)
 {
     TileOp *const map = op->kind == T_FORALL ? (TileOp *)op : info_of(lo, op)->map;
@@ -41,20 +69,21 @@ TileOp *as_map(Lowering *lo, TileOp *op)
     OpInfo *const info = op_info(lo, op);
     if (info->map) return info->map;
     const Region *const dst = op->kind == T_FILL ? &op->fill.dst : &op->copy.dst;
+    const Region *const src = op->kind == T_FILL ? NULL : &op->copy.src;
     const int n = region_rank(dst);
     LoopIndex *const indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
     Expr *along[MAX_RANK], **const subs = NEW_ARRAY(lo->arena, Expr *, MAX_RANK), *from[MAX_RANK], *value;
     for (int i = 0; i < n; i++) {
         indices[i] = new_index(lo, arena_printf(lo->arena, "i%d", i), region_extent(dst, i), op->span);
-        along[i] = expr_var(lo->arena, indices[i].var);
+        along[i] = begin_at_part(lo, &indices[i], lo->kernel->checked ? 0 : first_of_part(dst, src, i));
     }
     region_element(lo->arena, dst, along, subs);
-    if (op->kind == T_FILL) {
+    if (!src) {
         value = op->fill.value;
     } else {
-        region_element(lo->arena, &op->copy.src, along, from);
-        value = expr_load(lo->arena, op->copy.src.buffer, from);
-        value->span = op->copy.src.span;
+        region_element(lo->arena, src, along, from);
+        value = expr_load(lo->arena, src->buffer, from);
+        value->span = src->span;
     }
     value = expr_convert(lo->arena, dst->buffer->type, value);
     TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE,
@@ -111,7 +140,16 @@ bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indice
     return true;
 }
 
-// One subscript as indices that count it through together: y*H + h with y < Y and h < H.
+// The next coefficient above `unit`. 0: none.
+static int64_t next_unit(const int64_t *coefficients, int n, int64_t unit)
+{
+    int64_t next = 0;
+    for (int i = 0; i < n; i++)
+        if (coefficients[i] > unit && (next == 0 || coefficients[i] < next)) next = coefficients[i];
+    return next;
+}
+
+// One subscript as indices that count it through together: y*H + h with y < Y and h < H, or each through some of these.
 static bool match_split(const Lowering *lo, Expr *sub, const LoopIndex *indices, int n, DimensionSplit *split,
                         int *index)
 {
@@ -126,11 +164,14 @@ static bool match_split(const Lowering *lo, Expr *sub, const LoopIndex *indices,
     for (int i = 0; i < n; i++) used += coefficients[i] != 0;
     split->n = used;
     for (int part = used - 1; part >= 0; part--) { // the fastest first
-        int64_t extent = 0;
+        const int64_t next = next_unit(coefficients, n, unit);
+        int64_t extent = 0, from, to;
         for (int i = 0; i < n && extent == 0; i++)
-            if (coefficients[i] == unit && full_extent(&indices[i], &extent)) {
+            if (coefficients[i] == unit && static_extent(&indices[i], &from, &to) && from >= 0 && to > from) {
                 index[part] = i;
                 coefficients[i] = 0;
+                extent = next ? next / unit : to;
+                if (next % unit || to > extent) return false;
             }
         if (extent == 0 || unit * extent > 1 << 20) return false;
         split->extent[part] = (int)extent;

@@ -205,7 +205,8 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     int64_t volume = 1;
     for (int i = 0; i < it->n && is_static; i++) {
         int64_t from, to;
-        is_static = static_extent(&it->indices[i], &from, &to) && from == 0 && to > 0 && volume * to <= 1 << 20;
+        is_static = static_extent(&it->indices[i], &from, &to) && from >= 0 && to > 0 && 2 * from <= to &&
+                    volume * to <= 1 << 20; // at least half of what is covered
         if (is_static) {
             extents[i] = (int)to;
             which[i] = i;

@@ -307,7 +307,7 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
         if (it->dim_of[i] == mode->dim) axis = i;
     int64_t from, to;
     if (axis < 0 || mode->stride != 1 || mode->extent > 16 || !static_extent(&it->indices[axis], &from, &to) ||
-        from != 0 || to % mode->extent != 0 || (mode->extent & (mode->extent - 1)) != 0)
+        from % mode->extent != 0 || to % mode->extent != 0 || (mode->extent & (mode->extent - 1)) != 0)
         return -1; // pieces have powers of two
     bool jumps = false;
     each_op(lo, forall->forall.body, has_continue, &jumps);

@@ -25,17 +25,57 @@ static Expr *index_value(Printer *pr, const Iteration *it, int d)
     return value;
 }
 
-// Whether the index is within its bounds, where the layout covers more. NULL: it is.
-static Expr *index_test(Printer *pr, const Iteration *it, const LoopIndex *index, int coverage)
+// A step of registers that both bounds are multiples of and that all other modes of the dimension stay below. 0: there is none.
+static int bounds_step(const Layout *layout, int d, int64_t from, int64_t to)
 {
-    Expr *test = NULL, *const var = expr_var(pr->arena, index->var);
+    int best = 0;
+    for (int i = 0; i < layout->n; i++) {
+        const int step = layout->mode[i].stride;
+        int reach = 0;
+        bool is_slow = true;
+        if (layout->mode[i].dim != d || from % step || to % step) continue;
+        for (int j = 0; j < layout->n; j++) {
+            const LayoutMode *const mode = &layout->mode[j];
+            if (mode->dim != d) continue;
+            if (mode->stride < step) reach += (mode->extent - 1) * mode->stride;
+            else is_slow &= mode->input == IN_REGISTER;
+        }
+        if (is_slow && reach > 0 && reach < step) best = step;
+    }
+    return best;
+}
+
+// The part of the index that registers of this step or more give. The compiler of the text knows it in each register; it would
+// not see that what the lanes add changes nothing, and products whose results are written under such a test wait for each other.
+static Expr *index_by_steps(Printer *pr, const Iteration *it, int d, int step)
+{
+    Expr *value = i32_const(pr, 0);
+    for (int i = 0; i < it->layout.n; i++) {
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->dim == d && mode->stride >= step && it->mode[i])
+            value = i32_add(pr, value, i32_mul(pr, var_of(pr, it->mode[i]), mode->stride));
+    }
+    return value;
+}
+
+// Whether the index is within its bounds, where the layout covers more. NULL: it is.
+static Expr *index_test(Printer *pr, const Iteration *it, const LoopIndex *index, int d)
+{
+    const int coverage = layout_coverage(&it->layout, d);
+    Expr *test = NULL, *var = lower_int64(pr, expr_var(pr->arena, index->var), it), *lo = NULL, *hi = NULL;
     int64_t from, to;
-    if (!expr_as_int(index->lo, &from) || from > 0)
-        test = expr_binary(pr->arena, X_GE, lower_int64(pr, var, it), lower_int64(pr, index->lo, it));
-    if (!expr_as_int(index->hi, &to) || to < coverage)
-        test =
-            both(pr->lo, test, expr_binary(pr->arena, X_LT, lower_int64(pr, var, it), lower_int64(pr, index->hi, it)));
-    return test;
+    const bool is_static = static_extent(index, &from, &to);
+    const bool is_part = is_static && to <= coverage && (from > 0 || to < it->layout.extent[d]);
+    const int step = is_part ? bounds_step(&it->layout, d, from, to) : 0;
+    if (!is_static || from > 0) lo = lower_int64(pr, index->lo, it);
+    if (!expr_as_int(index->hi, &to) || to < coverage) hi = lower_int64(pr, index->hi, it);
+    if (step && (lo || hi)) {
+        var = index_by_steps(pr, it, d, step);
+        lo = lo ? i32_const(pr, (int)from) : NULL;
+        hi = hi ? i32_const(pr, (int)to) : NULL;
+    }
+    if (lo) test = expr_binary(pr->arena, X_GE, var, lo);
+    return hi ? both(pr->lo, test, expr_binary(pr->arena, X_LT, var, hi)) : test;
 }
 
 Expr *declare_indices(Printer *pr, const Iteration *it, uint32_t dims)
@@ -46,7 +86,7 @@ Expr *declare_indices(Printer *pr, const Iteration *it, uint32_t dims)
         if (d < 0 || it->is_linear || !(dims >> d & 1)) continue;
         Var *const var = loop_var(pr, it->indices[i].var);
         emit_definition(pr, var, cast(pr, var->type, index_value(pr, it, d)));
-        valid = both(pr->lo, valid, index_test(pr, it, &it->indices[i], layout_coverage(&it->layout, d)));
+        valid = both(pr->lo, valid, index_test(pr, it, &it->indices[i], d));
     }
     return valid;
 }
