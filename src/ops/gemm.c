@@ -13,6 +13,8 @@ enum {
     FEW_COLUMNS = 4096, // of one row, for which longer pieces of b are read
     LONG_PIECE = 2048,  // the longest, of whose length rows of b are a multiple
     VECTOR_BITS = 128,  // rows that begin at multiples of these hardware copies
+    LINE = 8,           // vectors, of which a long row's copy has whole ones
+    LONG_ROW = 128,     // vectors
 };
 
 static bool has_type(const kiln_tensor *t, unsigned types)
@@ -144,20 +146,27 @@ static void take_anywhere(Call *call, int i, const char *name)
     call->table.tensors[i].is_unaligned = true;
 }
 
+// The k of rows that are copied, as any.tile's `padded` has it.
+static int64_t padded(int64_t k, kiln_type type)
+{
+    const int64_t vector = VECTOR_BITS / kiln_type_bits(type), whole = k >= LONG_ROW * vector ? LINE * vector : vector;
+    return (k + whole - 1) / whole * whole;
+}
+
 static kiln_status choose(Call *call, const kiln_gemm_args *g)
 {
     const bool on_cpu = ops_on_cpu(call->ops), a_begins_anywhere = !on_cpu && is_misaligned(call, 0);
     const bool b_begins_anywhere = !on_cpu && (is_misaligned(call, 1) || (g->up && is_misaligned(call, 2)));
     const bool pad_a = a_begins_anywhere || (g->up && b_begins_anywhere);
     const bool pad_b = b_begins_anywhere || (g->up && a_begins_anywhere);
-    const int64_t k = call_extent(call, "K"), vector = VECTOR_BITS / kiln_type_bits(g->a->type);
+    const int64_t k = call_extent(call, "K");
     if (a_begins_anywhere) take_anywhere(call, 0, "A");
     if (b_begins_anywhere) take_anywhere(call, 1, "B");
     if (b_begins_anywhere && g->up) take_anywhere(call, 2, "UP");
     const GemmShape shape = { .batch = call_extent(call, "Z"),
                               .m = call_extent(call, "M"),
                               .n = call_extent(call, "N"),
-                              .k = pad_a || pad_b ? (k + vector - 1) / vector * vector : k,
+                              .k = pad_a || pad_b ? padded(k, g->a->type) : k,
                               .type = g->a->type,
                               .precision = g->precision,
                               .paired = g->up,
