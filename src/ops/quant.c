@@ -409,11 +409,19 @@ static const char *step_on_cpu(const Call *call, int chunk, char text[16])
     return text;
 }
 
-// One row on Hopper, but of large matrices with zeros of groups of a block's columns, which tiles are faster for (one H200).
+// Whether rows are pieces of 16 bytes, which a kernel fetches ahead.
+static bool is_fetched(const kiln_tensor *t)
+{
+    return !t || (t->has_strides ? t->strides[0] : t->shape[1]) * kiln_type_bits(t->type) % 128 == 0;
+}
+
+// One row on Hopper, but of large matrices with zeros of groups of a block's columns, and where scales are not fetched ahead,
+// which tiles are faster for (one H200).
 static bool takes_row(const Call *call, const Format *f, const kiln_quantised_gemm_args *g, int group)
 {
     return ops_on_hopper(call->ops) && call_extent(call, "M") == 1 && group >= K_STEP &&
-           (f->code == KILN_U4 || f->code == KILN_I4) && f != &formats[KILN_QUANT_NF4] &&
+           (f->code == KILN_U4 || f->code == KILN_I4) && f != &formats[KILN_QUANT_NF4] && is_fetched(g->scales) &&
+           is_fetched(g->zeros) && is_fetched(g->minima) &&
            (group < BLOCK || !g->zeros || call_extent(call, "N") * call_extent(call, "K") <= ROW_CODES);
 }
 
