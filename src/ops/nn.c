@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // nn.c - the operators of kiln/ops/nn.h over kernels/norm, kernels/nn, kernels/cast, kernels/transform and kernels/conv.
+#include "kiln/ops/gemm.h"
 #include "kiln/ops/nn.h"
 #include "ops/call.h"
 #include "ops/rotary.h"
@@ -511,11 +512,36 @@ static kiln_status check_window(const Call *call, const kiln_conv2d_args *a, Win
     return status ? status : check_places(call, w, "W", "KW", "OW", 2);
 }
 
-// A line of the filter has few elements, and is multiplied as one row. Others are pixel by pixel.
+// A line of the filter has few elements, and is multiplied as one row. Others are pixel by pixel: on a GPU also a line of one
+// pixel of FEW channels, which is a step in both.
 static bool has_short_lines(const Call *call, const Window *w)
 {
-    const int64_t most = ops_on_cpu(call->ops) ? FEW_ON_CPU : FEW;
-    return w->dilation == 1 && call_extent(call, "KW") * call_extent(call, "C") <= most;
+    const bool on_cpu = ops_on_cpu(call->ops);
+    const int64_t pixels = call_extent(call, "KW"), most = on_cpu ? FEW_ON_CPU : FEW;
+    return w->dilation == 1 && pixels * call_extent(call, "C") <= most - (!on_cpu && pixels == 1);
+}
+
+// A filter of one pixel, stepped by one, over pixels that lie together: the product of [pixels][C] and [C][F], whose tiles are
+// chosen by shape. Not where kiln_gemm needs a workspace, which a convolution does not have.
+static bool is_product(const Call *call, const kiln_conv2d_args *a, const Window *w)
+{
+    for (int i = 0; i < 3; i++)
+        if (call->table.tensors[i].strided) return false;
+    return !ops_on_cpu(call->ops) && kiln_type_bits(a->x->type) == 16 && w->stride == 1 && w->pad == 0 &&
+           call_extent(call, "KH") == 1 && call_extent(call, "KW") == 1;
+}
+
+static kiln_status run_product(kiln_ops *ops, kiln_stream *stream, const kiln_conv2d_args *a, bool *is_done)
+{
+    const int64_t pixels = a->x->shape[0] * a->x->shape[1] * a->x->shape[2], C = a->x->shape[3], F = a->out->shape[3];
+    const kiln_tensor x = kiln_tensor_of(a->x->device, a->x->data, a->x->type, 2, (int64_t[]){ pixels, C });
+    const kiln_tensor filter = kiln_tensor_of(a->x->device, a->filter->data, a->x->type, 2, (int64_t[]){ C, F });
+    const kiln_tensor out = kiln_tensor_of(a->x->device, a->out->data, a->x->type, 2, (int64_t[]){ pixels, F });
+    const kiln_gemm_args product = { .a = &x, .b = &filter, .c = &out };
+    size_t bytes;
+    const kiln_status status = kiln_gemm_workspace_size(ops, &product, &bytes);
+    *is_done = status || bytes == 0;
+    return status || bytes > 0 ? status : kiln_gemm(ops, stream, &product);
 }
 
 static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -591,7 +617,10 @@ kiln_status kiln_conv2d(kiln_ops *ops, kiln_stream *stream, const kiln_conv2d_ar
     status = check_all(&call, wants, COUNT(wants));
     if (!status) status = check_least(&call, "C", "x");
     if (!status) status = check_window(&call, a, &w);
-    if (!status) status = choose_conv2d(&call, a, &w);
+    bool is_done = false;
+    if (!status && is_product(&call, a, &w)) status = run_product(ops, stream, a, &is_done);
+    if (status || is_done) return status;
+    status = choose_conv2d(&call, a, &w);
     if (status) return status;
     if (!takes_lines(&call, a, &w)) {
         call_add(&call, KILN_INT(w.stride));

@@ -421,32 +421,50 @@ static void hadamard(void **state)
     compare("out", out, numbers(y));
 }
 
+typedef struct Convolution {
+    int64_t images, C, K, dilation, stride, pad, OH, OW; // of 9 x 8 pixels
+    bool apart;
+} Convolution;
+
+static void convolve(const Convolution *v)
+{
+    Array *x = ARRAY(KILN_F16, v->images, 9, 8, v->C), *filter = ARRAY(KILN_F16, v->K, v->K, v->C, 24);
+    fill_random(x, -1, 1), fill_random(filter, -1, 1);
+    Array *out = ARRAY(KILN_F16, v->images, v->OH, v->OW, 24);
+    array_send(out);
+    if (v->apart) x = array_spread(x, false), filter = array_spread(filter, false), out = array_spread(out, false);
+    const kiln_tensor *const y = host_result(out);
+    done(kiln_conv2d(ops, NULL,
+                     &(kiln_conv2d_args){ .x = of(x),
+                                          .filter = of(filter),
+                                          .out = of(out),
+                                          .stride = v->stride,
+                                          .dilation = v->dilation,
+                                          .pad = v->pad }));
+    const kiln_arg args[] = {
+        KILN_TENSOR(host_copy(x)),           KILN_TENSOR(host_copy(filter)),          KILN_TENSOR(y),
+        KILN_INT(v->stride ? v->stride : 1), KILN_INT(v->dilation ? v->dilation : 1), KILN_INT(v->pad)
+    };
+    run_reference("conv/conv2d.tile", "conv2d", "T=f32", args, 6);
+    compare("out", out, numbers(y));
+    array_erase(out);
+    assert_true(array_is_erased(out));
+}
+
 // Few channels, and many with a dilation; pixels, filters and results that lie apart; many images of few channels, on a GPU by
 // lines in shared memory.
 static void convolutions(void **state)
 {
     enum { IMAGES = 140 }; // as many as an H200 has multiprocessors, and more
-    for (int i = 0; i < 5; i++) {
-        const bool many = i % 2 > 0, apart = i == 2 || i == 3;
-        const int64_t C = many ? 40 : 3, dilation = many ? 2 : 0, stride = many ? 0 : 2, OH = many ? 7 : 5,
-                      OW = many ? 6 : 4, N = i == 4 ? IMAGES : 2;
-        Array *x = ARRAY(KILN_F16, N, 9, 8, C), *filter = ARRAY(KILN_F16, 3, 3, C, 24);
-        fill_random(x, -1, 1), fill_random(filter, -1, 1);
-        Array *out = ARRAY(KILN_F16, N, OH, OW, 24);
-        array_send(out);
-        if (apart) x = array_spread(x, false), filter = array_spread(filter, false), out = array_spread(out, false);
-        const kiln_tensor *const y = host_result(out);
-        done(kiln_conv2d(
-            ops, NULL,
-            &(kiln_conv2d_args){
-                .x = of(x), .filter = of(filter), .out = of(out), .stride = stride, .dilation = dilation, .pad = 1 }));
-        const kiln_arg args[] = { KILN_TENSOR(host_copy(x)),     KILN_TENSOR(host_copy(filter)),    KILN_TENSOR(y),
-                                  KILN_INT(stride ? stride : 1), KILN_INT(dilation ? dilation : 1), KILN_INT(1) };
-        run_reference("conv/conv2d.tile", "conv2d", "T=f32", args, 6);
-        compare("out", out, numbers(y));
-        array_erase(out);
-        assert_true(array_is_erased(out));
-    }
+    static const Convolution all[] = {
+        { 2, 3, 3, 0, 2, 1, 5, 4, false },      { 2, 40, 3, 2, 0, 1, 7, 6, false },
+        { 2, 3, 3, 0, 2, 1, 5, 4, true },       { 2, 40, 3, 2, 0, 1, 7, 6, true },
+        { IMAGES, 3, 3, 0, 2, 1, 5, 4, false }, { 2, 64, 1, 0, 0, 0, 9, 8, false }, // a product of pixels on a GPU,
+        { 2, 64, 1, 0, 0, 0, 9, 8, true },                                          // if they lie together
+        { 2, 9, 1, 0, 0, 0, 9, 8, false }, // and begin at whole pieces of 16 bytes
+        { 2, 64, 1, 0, 2, 0, 5, 4, false },
+    };
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++) convolve(&all[i]);
 }
 
 // ---- refusals
