@@ -250,6 +250,7 @@ static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
     hash_add_text(hash, target->kind->name);
     hash_add(hash, facts, sizeof facts);
     hash_add(hash, &target->wide, sizeof target->wide);
+    hash_add(hash, &target->boxes_alone, sizeof target->boxes_alone);
     hash_add(hash, &target->trace, sizeof target->trace);
 }
 
@@ -341,7 +342,7 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
     else status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
     arena_free(arena);
     if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL &&
-        !request->target.wide)
+        request->target.boxes_alone)
         wide_connect(*kernel, request);
     return status;
 }
@@ -359,6 +360,7 @@ static kiln_status choose_gpu(const kiln_device *device, int arch, Target *targe
         return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
                            target->gpu->arch);
     target->card = device ? device->description : NULL;
+    target->boxes_alone = device != NULL;
     return KILN_OK;
 }
 

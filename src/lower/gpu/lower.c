@@ -102,6 +102,8 @@ static bool analyse(Lowering *lo, bool *again)
     lo->may_need_elements = lo->fetch_alignment != NULL;
     each_op(lo, lo->kernel->body, find_walk, &lo->may_step_rows);
     lo->may_shift_rows = lo->may_need_elements && !lo->may_step_rows && may_shift_rows(lo);
+    lo->has_boxes_alone = lo->may_shift_rows && lo->target->boxes_alone;
+    if (lo->has_boxes_alone) lo->may_need_elements = lo->may_shift_rows = lo->begins_anywhere = false;
     each_op(lo, lo->kernel->body, adds_floats, &lo->adds_floats);
     lo->imbalance = find_imbalance(lo, &lo->in_pairs);
     choose_preloads(lo);
