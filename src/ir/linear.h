@@ -19,6 +19,7 @@ typedef struct Linear {
     int n;
     LinearTerm terms[LINEAR_TERMS];
     bool failed; // too many terms, or a constant that overflowed
+    bool merged; // an atom occurred twice
 } Linear;
 
 void linear_add(Linear *sum, const Expr *x, int64_t factor); // sum += factor * x
