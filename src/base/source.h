@@ -11,7 +11,7 @@ typedef struct Source {
     const char *path; // as shown in diagnostics
     const char *text; // NUL-terminated; a leading byte order mark is kept but skipped by the lexer
     int length;
-    bool hidden; // lies outside the program's folder: diagnostics do not show its lines
+    bool hidden;      // lies outside the program's folder: diagnostics do not show its lines
     const int *lines; // where each begins, of n_lines; NULL: they are counted when asked for
     int n_lines;
 } Source;

@@ -194,7 +194,10 @@ static void add_term(Linear *sum, const Expr *atom, int64_t factor)
 }
 
 // The arithmetic of x can be read as that of the mathematical integers.
-static bool is_exact(Asking *q, const Expr *x) { return x->type == DTYPE_INT || fits_type(plain_range(q, x, false), x->type); }
+static bool is_exact(Asking *q, const Expr *x)
+{
+    return x->type == DTYPE_INT || fits_type(plain_range(q, x, false), x->type);
+}
 
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor)
 {

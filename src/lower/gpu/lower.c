@@ -181,7 +181,7 @@ static Lowering *decide_schedule(const Lowering *like)
     lo->failed = lo->failed || !maps_suffice(lo);
     if (lo->failed) return lo;
     decide_trace(lo);
-    note_work(lo);
+    if (!lo->target->silent || is_occupancy_open(like)) note_work(lo);
     return lo;
 }
 
@@ -220,8 +220,8 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     plan->follows = (target->follows || kernel->early) && target->gpu->early_launch;
     Lowering *const lo = decide_kernel(&like);
     if (lo->failed) return NULL;
-    explain(lo);
-    const Cost *const model = explain_cost(lo, cost);
+    if (!target->silent) explain(lo);
+    const Cost *const model = target->silent ? NULL : explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
     if (unit && model) unit->cost = model, unit->expected_seconds = model->seconds;
     return lo->failed || kernel->diags->errors ? NULL : unit;
