@@ -16,6 +16,7 @@ struct Variant {
 };
 
 struct Wide {
+    pthread_mutex_t lock; // not the kernel's: launches that need no build do not wait for one
     BuildRequest request;
     Variant *variants;
 }; // in the kernel's arena; variants: memory_alloc'ed
@@ -44,15 +45,16 @@ static kiln_status widen(kiln_kernel *kernel, uint64_t symbols, kiln_kernel **re
 {
     Wide *const wide = kernel->wide;
     kiln_status status = KILN_OK;
-    pthread_mutex_lock(&kernel->lock);
+    pthread_mutex_lock(&wide->lock);
     Variant *variant = wide->variants;
     while (variant && !takes(variant, symbols)) variant = variant->next;
     if (!variant && !(status = build_variant(wide, symbols, &variant))) {
         variant->next = wide->variants;
         wide->variants = variant;
     }
-    pthread_mutex_unlock(&kernel->lock);
-    if (!status) *result = variant->kernel;
+    pthread_mutex_unlock(&wide->lock);
+    if (status) status_prefix("%s, built again for this launch", kernel->plan->name);
+    else *result = variant->kernel;
     return status;
 }
 
@@ -63,6 +65,7 @@ static void free_wide(Wide *wide)
         kiln_kernel_free(v->kernel);
         memory_free(v);
     }
+    pthread_mutex_destroy(&wide->lock);
     kiln_program_free(wide->request.program);
 }
 
@@ -78,6 +81,7 @@ void wide_connect(kiln_kernel *kernel, const BuildRequest *request)
     }
     wide->request.name = arena_copy_text(a, request->name, strlen(request->name));
     wide->request.bindings = bindings;
+    pthread_mutex_init(&wide->lock, NULL);
     program_keep(request->program);
     kernel->wide = wide;
     kernel->widen = widen;
