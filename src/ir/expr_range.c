@@ -20,13 +20,6 @@ static Range range_of(Asking *q, const Expr *x);
 static Range range_within(Asking *q, const Expr *x, bool apart);
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
 
-static void linear_clear(Linear *sum)
-{
-    sum->constant = 0;
-    sum->n = 0;
-    sum->failed = sum->merged = false;
-}
-
 // ---- expressions
 
 static Range type_range(DType type)
@@ -305,8 +298,10 @@ bool expr_is_exact(const Expr *x) { return is_exact(&(Asking){ ASKING_STEPS }, x
 
 bool expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest)
 {
-    Linear sum = { 0 }, free_part = { 0 };
     if (!dtype_is_counting(x->type)) return false;
+    Linear sum, free_part;
+    linear_clear(&sum);
+    linear_clear(&free_part);
     linear_add(&sum, x, 1);
     if (sum.failed) return false;
     for (int v = 0; v < n; v++) coefficients[v] = 0;
@@ -496,7 +491,8 @@ bool linear_at_least(const Linear *sum, int64_t least)
 
 bool expr_at_least(const Expr *x, const Expr *y)
 {
-    Linear difference = { 0 };
+    Linear difference;
+    linear_clear(&difference);
     linear_add(&difference, x, 1);
     linear_add(&difference, y, -1);
     return linear_at_least(&difference, 0);

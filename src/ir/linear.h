@@ -22,6 +22,14 @@ typedef struct Linear {
     bool merged; // an atom occurred twice
 } Linear;
 
+// The terms are left as they are: zeroing them takes longer than most sums.
+static inline void linear_clear(Linear *sum)
+{
+    sum->constant = 0;
+    sum->n = 0;
+    sum->failed = sum->merged = false;
+}
+
 void linear_add(Linear *sum, const Expr *x, int64_t factor); // sum += factor * x
 Range linear_range(const Linear *sum);
 bool linear_at_least(const Linear *sum, int64_t least);     // provably, also where bounds of variables are symbolic
