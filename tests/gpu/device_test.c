@@ -646,21 +646,61 @@ static void threads_build_once(void **state)
     free_product(&p);
 }
 
+// An empty cache, so that the compiler is needed, which can be made to fail.
+typedef struct OtherCache {
+    char folder[32];
+    const char *before;
+} OtherCache;
+
+static OtherCache use_empty_cache(void)
+{
+    OtherCache o = { .folder = "/tmp/kiln-device-XXXXXX", .before = getenv("KILN_CACHE") };
+    const char *const given = getenv("KILN_CUDA");
+    if (!given || !strstr(given, "emulated")) skip_because("only the emulated device's compiler can be made to fail");
+    assert_non_null(mkdtemp(o.folder));
+    assert_int_equal(setenv("KILN_CACHE", o.folder, 1), 0);
+    return o;
+}
+
+static void drop_cache(const OtherCache *o)
+{
+    char command[64];
+    assert_int_equal(o->before ? setenv("KILN_CACHE", o->before, 1) : unsetenv("KILN_CACHE"), 0);
+    snprintf(command, sizeof command, "rm -rf %s", o->folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void break_compiler(void) { assert_int_equal(setenv("KILN_EMULATOR_EDIT", "s/__global__/nothing/", 1), 0); }
+static void mend_compiler(void) { assert_int_equal(unsetenv("KILN_EMULATOR_EDIT"), 0); }
+
+// What was built for no device takes all launches, and serves a device.
+static void a_build_ahead_of_time_serves(void **state)
+{
+    kiln_kernel *ahead;
+    const OtherCache cache = use_empty_cache();
+    assert_ok(kiln_kernel_build(NULL, program, "product", NULL, &(kiln_build_options){ .arch = 90 }, &ahead));
+    kiln_kernel_free(ahead);
+    break_compiler();
+    Product p = make_product();
+    for (int64_t k = 61; k <= 64; k += 3) {
+        assert_ok(launch_product(&p, NULL, k));
+        assert_product(&p, k);
+    }
+    mend_compiler();
+    free_product(&p);
+    drop_cache(&cache);
+}
+
 // What cannot be built says so, and the capture goes on.
 static void a_build_that_fails_leaves_the_capture(void **state)
 {
-    char folder[] = "/tmp/kiln-device-XXXXXX", command[64];
-    const char *const given = getenv("KILN_CUDA");
-    if (!given || !strstr(given, "emulated")) skip_because("only the emulated device's compiler can be made to fail");
-    const char *const cache = getenv("KILN_CACHE");
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(setenv("KILN_CACHE", folder, 1), 0); // an empty one, so that the compiler is needed
+    const OtherCache cache = use_empty_cache();
     Product p = make_product();
     Capture c = begin_capture();
     assert_ok(launch_product(&p, c.stream, 128));
-    assert_int_equal(setenv("KILN_EMULATOR_EDIT", "s/__global__/nothing_known/", 1), 0);
+    break_compiler();
     assert_fails(launch_product(&p, c.stream, 61), KILN_TOOLCHAIN, "product, built again for this launch: ");
-    assert_int_equal(unsetenv("KILN_EMULATOR_EDIT"), 0);
+    mend_compiler();
     end_capture(&c);
     replay(&c);
     assert_product(&p, 128);
@@ -668,9 +708,7 @@ static void a_build_that_fails_leaves_the_capture(void **state)
     assert_product(&p, 61);
     close_capture(&c);
     free_product(&p);
-    assert_int_equal(cache ? setenv("KILN_CACHE", cache, 1) : unsetenv("KILN_CACHE"), 0);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    assert_int_equal(system(command), 0);
+    drop_cache(&cache);
 }
 
 // As tensors_pass_4_gigabytes, in one row of more than 2^31 columns.
@@ -884,6 +922,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_capture_builds_for_other_rows),
         cmocka_unit_test(a_capture_builds_for_large_extents),
         cmocka_unit_test(kernels_are_built_beside_a_capture),
+        cmocka_unit_test(a_build_ahead_of_time_serves),
         cmocka_unit_test(a_build_that_fails_leaves_the_capture),
         cmocka_unit_test(threads_build_once),
         cmocka_unit_test(launches_cost_little),
