@@ -36,6 +36,7 @@ static bool time_front(const Compiling *what, kiln_device *device, double *secon
         bool ok = kiln_program_load_file(what->path, &program) == KILN_OK &&
                   target_choose(device, NULL, &request.target) == KILN_OK;
         request.program = program;
+        request.target.silent = true; // as kiln_kernel_build has it
         ok = ok && kernel_compile(&request, NULL, NULL, NULL, NULL) == KILN_OK;
         times_add(&times, seconds_now() - begin);
         kiln_program_free(program);
@@ -54,8 +55,9 @@ static bool time_build(const Compiling *what, kiln_device *device, double *secon
                              .bindings = what->bindings,
                              .n_bindings = what->n };
     const double begin = seconds_now();
-    const bool ok =
-        target_choose(device, NULL, &request.target) == KILN_OK && kernel_build(&request, &kernel) == KILN_OK;
+    bool ok = target_choose(device, NULL, &request.target) == KILN_OK;
+    request.target.silent = true;
+    ok = ok && kernel_build(&request, &kernel) == KILN_OK;
     *seconds = seconds_now() - begin;
     kiln_kernel_free(kernel);
     return ok;

@@ -278,6 +278,8 @@ static inline kiln_arg kiln_arg_float(double x)
  * args      one per parameter of the source, in order; read before this returns
  * errors    KILN_BAD_*: nothing was started, and kiln_error_message() names the argument, its value and what was
  *           expected; KILN_TRAPPED in check builds
+ * builds    on GPUs, once, for extents past 2^31 - 1 (2^28 with products), and for products whose rows are no multiples of
+ *           16 bytes; also in a capture, which it does not become part of
  * threads   any; runs on one stream execute in the order of the calls */
 KILN_API kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args);
 

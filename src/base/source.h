@@ -11,7 +11,9 @@ typedef struct Source {
     const char *path; // as shown in diagnostics
     const char *text; // NUL-terminated; a leading byte order mark is kept but skipped by the lexer
     int length;
-    bool hidden; // lies outside the program's folder: diagnostics do not show its lines
+    bool hidden;      // lies outside the program's folder: diagnostics do not show its lines
+    const int *lines; // where each begins, of n_lines; NULL: they are counted when asked for
+    int n_lines;
 } Source;
 
 // A piece of a source. `source` NULL: nowhere (made by the compiler).
@@ -24,6 +26,7 @@ typedef struct Position {
     int line, column;
 } Position; // from 1; columns count bytes
 
+void source_find_lines(Arena *arena, Source *source); // where many places are asked for
 Position source_position(const Source *source, int offset);
 Span span_join(Span a, Span b);                  // from the begin of a to the end of b
 const char *span_where(Arena *arena, Span span); // softmax.tile:12:5, for messages of the running kernel

@@ -229,6 +229,7 @@ static void load_text(Loader *l, const char *path, const char *text, size_t n)
     if (l->own.count == 0) note_folders(l, normal);
     Source *const source =
         NEW(arena, Source, .path = shown, .text = text, .length = (int)n, .hidden = !is_inside(l, normal));
+    source_find_lines(arena, source);
     const int at = l->imports.count;
     VEC_PUSH(arena, &l->imports, ((Import){ NULL, normal, true }));
     l->imports.items[at].module = parse_module(arena, program->diags, source);

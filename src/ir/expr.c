@@ -98,6 +98,7 @@ bool expr_any(const Expr *x, ExprVisit *visit, void *context)
 {
     if (visit(x, context)) return true;
     if (x->kind == E_INT || x->kind == E_FLOAT || x->kind == E_VAR) return false; // most are leaves
+    if (x->kind == E_BINARY) return expr_any(x->op.a, visit, context) || expr_any(x->op.b, visit, context);
     Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children((Expr *)x, slots, EXPR_SLOTS_MAX);
     for (int i = 0; i < n; i++)

@@ -99,8 +99,11 @@ static Expr *divide_exactly(Arena *a, const Linear *sum, int64_t c)
 // x / c and x % c for a constant c > 0, where x = c*p + r with 0 <= r < c and p >= 0 known: p and r.
 static Expr *fold_quotient(Arena *a, ExprOp op, Expr *x, int64_t c)
 {
-    Linear sum = { 0 }, whole = { 0 }, rest = { 0 };
     if (x->type != DTYPE_INT || c <= 0) return NULL;
+    Linear sum, whole, rest;
+    linear_clear(&sum);
+    linear_clear(&whole);
+    linear_clear(&rest);
     linear_add(&sum, x, 1);
     if (sum.failed || sum.n == 0) return NULL;
     for (int i = 0; i < sum.n; i++) {
@@ -198,7 +201,9 @@ static Expr *fold_int(Arena *a, ExprOp op, Expr *x, Expr *y)
     }
     // A sum in which terms cancel or meet.
     if (type == DTYPE_INT && (op == X_ADD || op == X_SUB)) {
-        Linear left = { 0 }, both = { 0 };
+        Linear left, both;
+        linear_clear(&left);
+        linear_clear(&both);
         linear_add(&left, x, 1);
         const int left_terms = left.n;
         linear_add(&both, y, 1);
@@ -214,7 +219,8 @@ static Expr *fold_int(Arena *a, ExprOp op, Expr *x, Expr *y)
 static Expr *fold_comparison(Arena *a, ExprOp op, Expr *x, Expr *y)
 {
     if (!dtype_is_counting(x->type) || !expr_is_pure(x) || !expr_is_pure(y)) return NULL;
-    Linear difference = { 0 };
+    Linear difference;
+    linear_clear(&difference);
     linear_add(&difference, x, 1);
     linear_add(&difference, y, -1);
     const Range d = linear_range(&difference);
@@ -373,7 +379,8 @@ static Expr *fold_ceildiv(Arena *a, Expr *x, Expr *d)
     if (!expr_as_int(d, &c) || c <= 0) return NULL;
     if (c == 1) return x;
     if (x->type != DTYPE_INT || !expr_is_pure(x)) return NULL;
-    Linear sum = { 0 };
+    Linear sum;
+    linear_clear(&sum);
     linear_add(&sum, x, 1);
     bool exact = !sum.failed && sum.n > 0 && sum.constant % c == 0;
     for (int i = 0; i < sum.n; i++) exact &= sum.terms[i].factor % c == 0;

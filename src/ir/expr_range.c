@@ -17,6 +17,7 @@ enum {
 }; // of a symbolic comparison, which tries several bounds one after the other
 
 static Range range_of(Asking *q, const Expr *x);
+static Range range_within(Asking *q, const Expr *x, bool apart);
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
 
 // ---- expressions
@@ -24,21 +25,37 @@ static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
 static Range type_range(DType type)
 {
     int64_t lo, hi;
+    if (type == DTYPE_INT) return range_unknown;
     if (type == DTYPE_U64) return (Range){ .lo = 0, .has_lo = true };
     // The limits of 64-bit types say nothing, and would make every sum look as if it could overflow.
     if (dtype_bits(type) == 64 || !dtype_limits(type, &lo, &hi)) return range_unknown;
     return range_between(lo, hi);
 }
 
-// What the operation gives over the mathematical integers, before its type makes it wrap.
-static Range plain_range(Asking *q, const Expr *x)
+static bool is_sum(const Expr *x)
 {
-    const Range a = range_of(q, x->op.a);
+    if (x->kind == E_UNARY) return x->op.op == X_NEG;
+    return x->kind == E_BINARY && (x->op.op == X_ADD || x->op.op == X_SUB || x->op.op == X_MUL || x->op.op == X_SHL);
+}
+
+// The terms of a sum are those of its operands.
+static bool has_terms_of_operands(const Expr *x)
+{
+    int64_t c;
+    if (x->op.op == X_MUL) return expr_as_int(x->op.b, &c) || expr_as_int(x->op.a, &c);
+    return x->op.op == X_ADD || x->op.op == X_SUB || (x->kind == E_UNARY && x->op.op == X_NEG);
+}
+
+// What the operation gives over the mathematical integers, before its type makes it wrap. `apart`: as in range_within.
+static Range plain_range(Asking *q, const Expr *x, bool apart)
+{
+    apart = apart && has_terms_of_operands(x);
+    const Range a = range_within(q, x->op.a, apart);
     if (x->kind == E_UNARY)
         return x->op.op == X_NEG                                     ? range_negate(a)
                : x->op.op == X_BITNOT && !dtype_is_unsigned(x->type) ? range_add(range_negate(a), range_exactly(-1))
                                                                      : range_unknown;
-    const Range b = range_of(q, x->op.b);
+    const Range b = range_within(q, x->op.b, apart);
     switch (x->op.op) {
     case X_ADD: return range_add(a, b);
     case X_SUB: return range_add(a, range_negate(b));
@@ -95,7 +112,7 @@ static bool keeps_value(Asking *q, const Expr *convert)
     return dtype_holds(to, from) || fits_type(range_of(q, convert->convert.a), to == DTYPE_INT ? DTYPE_I64 : to);
 }
 
-static Range structural_range(Asking *q, const Expr *x)
+static Range structural_range(Asking *q, const Expr *x, bool apart)
 {
     switch (x->kind) {
     case E_INT: return x->type == DTYPE_U64 && x->integer.value < 0 ? range_unknown : range_exactly(x->integer.value);
@@ -117,7 +134,7 @@ static Range structural_range(Asking *q, const Expr *x)
     case E_UNARY:
     case E_BINARY: {
         if (x->type == DTYPE_BOOL) return range_between(0, 1);
-        const Range plain = plain_range(q, x);
+        const Range plain = plain_range(q, x, apart);
         return fits_type(plain, x->type) ? plain : range_unknown;
     }
     case E_SELECT: return range_join(range_of(q, x->select.a), range_of(q, x->select.b));
@@ -137,25 +154,22 @@ static Range structural_range(Asking *q, const Expr *x)
     return range_unknown;
 }
 
-static bool is_sum(const Expr *x)
-{
-    if (x->kind == E_UNARY) return x->op.op == X_NEG;
-    return x->kind == E_BINARY && (x->op.op == X_ADD || x->op.op == X_SUB || x->op.op == X_MUL || x->op.op == X_SHL);
-}
-
 static Range sum_range(Asking *q, const Linear *sum);
 
-static Range range_of(Asking *q, const Expr *x)
+// `apart`: x belongs to a sum whose terms are all different. There the linear form says no more than the operands do.
+static Range range_within(Asking *q, const Expr *x, bool apart)
 {
     if (--q->steps < 0) return type_range(x->type);
-    Range r = range_meet(structural_range(q, x), type_range(x->type));
-    if (is_sum(x) && x->type == DTYPE_INT) {
-        Linear sum = { 0 };
-        add_linear(q, &sum, x, 1);
-        if (!sum.failed) r = range_meet(r, sum_range(q, &sum));
-    }
-    return r;
+    const bool is_int_sum = x->type == DTYPE_INT && is_sum(x);
+    if (!is_int_sum || apart) return range_meet(structural_range(q, x, is_int_sum), type_range(x->type));
+    Linear sum;
+    linear_clear(&sum);
+    add_linear(q, &sum, x, 1);
+    const Range r = structural_range(q, x, !sum.failed && !sum.merged);
+    return sum.merged && !sum.failed ? range_meet(r, sum_range(q, &sum)) : r;
 }
+
+static Range range_of(Asking *q, const Expr *x) { return range_within(q, x, false); }
 
 // ---- linear form
 
@@ -163,6 +177,7 @@ static void add_term(Linear *sum, const Expr *atom, int64_t factor)
 {
     for (int i = 0; i < sum->n; i++) {
         if (!expr_equal(sum->terms[i].atom, atom)) continue;
+        sum->merged = true;
         sum->failed |= __builtin_add_overflow(sum->terms[i].factor, factor, &sum->terms[i].factor);
         if (sum->terms[i].factor == 0) sum->terms[i] = sum->terms[--sum->n];
         return;
@@ -172,7 +187,10 @@ static void add_term(Linear *sum, const Expr *atom, int64_t factor)
 }
 
 // The arithmetic of x can be read as that of the mathematical integers.
-static bool is_exact(Asking *q, const Expr *x) { return x->type == DTYPE_INT || fits_type(plain_range(q, x), x->type); }
+static bool is_exact(Asking *q, const Expr *x)
+{
+    return x->type == DTYPE_INT || fits_type(plain_range(q, x, false), x->type);
+}
 
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor)
 {
@@ -226,7 +244,7 @@ static Range sum_range(Asking *q, const Linear *sum)
     for (int i = 0; i < sum->n; i++) {
         const Expr *const atom = sum->terms[i].atom;
         // An atom is not a sum over these terms again, so this recursion gets smaller.
-        Range one = range_meet(structural_range(q, atom), type_range(atom->type));
+        Range one = range_meet(structural_range(q, atom, false), type_range(atom->type));
         r = range_add(r, range_scale(one, sum->terms[i].factor));
     }
     return r;
@@ -280,8 +298,10 @@ bool expr_is_exact(const Expr *x) { return is_exact(&(Asking){ ASKING_STEPS }, x
 
 bool expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest)
 {
-    Linear sum = { 0 }, free_part = { 0 };
     if (!dtype_is_counting(x->type)) return false;
+    Linear sum, free_part;
+    linear_clear(&sum);
+    linear_clear(&free_part);
     linear_add(&sum, x, 1);
     if (sum.failed) return false;
     for (int v = 0; v < n; v++) coefficients[v] = 0;
@@ -471,7 +491,8 @@ bool linear_at_least(const Linear *sum, int64_t least)
 
 bool expr_at_least(const Expr *x, const Expr *y)
 {
-    Linear difference = { 0 };
+    Linear difference;
+    linear_clear(&difference);
     linear_add(&difference, x, 1);
     linear_add(&difference, y, -1);
     return linear_at_least(&difference, 0);

@@ -19,7 +19,16 @@ typedef struct Linear {
     int n;
     LinearTerm terms[LINEAR_TERMS];
     bool failed; // too many terms, or a constant that overflowed
+    bool merged; // an atom occurred twice
 } Linear;
+
+// The terms are left as they are: zeroing them takes longer than most sums.
+static inline void linear_clear(Linear *sum)
+{
+    sum->constant = 0;
+    sum->n = 0;
+    sum->failed = sum->merged = false;
+}
 
 void linear_add(Linear *sum, const Expr *x, int64_t factor); // sum += factor * x
 Range linear_range(const Linear *sum);

@@ -2,8 +2,6 @@
 // range.c - arithmetic of intervals over the mathematical integers; what does not fit 64 bits is an end that is not known.
 #include "ir/range.h"
 
-Range range_exactly(int64_t value) { return (Range){ value, value, true, true }; }
-Range range_between(int64_t lo, int64_t hi) { return (Range){ lo, hi, true, true }; }
 const Range range_unknown;
 
 Range range_add(Range a, Range b)
@@ -33,19 +31,6 @@ Range range_join(Range a, Range b)
     if (r.has_lo) r.lo = a.lo < b.lo ? a.lo : b.lo;
     if (r.has_hi) r.hi = a.hi > b.hi ? a.hi : b.hi;
     return r;
-}
-
-Range range_meet(Range a, Range b)
-{
-    if (b.has_lo && (!a.has_lo || b.lo > a.lo)) {
-        a.has_lo = true;
-        a.lo = b.lo;
-    }
-    if (b.has_hi && (!a.has_hi || b.hi < a.hi)) {
-        a.has_hi = true;
-        a.hi = b.hi;
-    }
-    return a;
 }
 
 Range range_min(Range a, Range b)

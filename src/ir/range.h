@@ -14,10 +14,23 @@ typedef struct Range {
 } Range;
 extern const Range range_unknown;
 
-Range range_exactly(int64_t value);
-Range range_between(int64_t lo, int64_t hi);
+static inline Range range_exactly(int64_t value) { return (Range){ value, value, true, true }; }
+static inline Range range_between(int64_t lo, int64_t hi) { return (Range){ lo, hi, true, true }; }
 Range range_join(Range a, Range b); // holds both
-Range range_meet(Range a, Range b); // what is in both
+
+// What is in both.
+static inline Range range_meet(Range a, Range b)
+{
+    if (b.has_lo && (!a.has_lo || b.lo > a.lo)) {
+        a.has_lo = true;
+        a.lo = b.lo;
+    }
+    if (b.has_hi && (!a.has_hi || b.hi < a.hi)) {
+        a.has_hi = true;
+        a.hi = b.hi;
+    }
+    return a;
+}
 
 Range range_negate(Range a);
 Range range_add(Range a, Range b);

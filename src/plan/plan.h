@@ -112,6 +112,7 @@ typedef struct LaunchPlan {
     int arch, threads, dynamic_shared_bytes, cluster[3], min_alignment;
     int64_t symbol_max; // of shape symbols; 0: anything
     uint64_t wide;      // those that may be larger, up to WIDE_SYMBOL_MAX: a bit for each bind
+    PlanCode boxes;     // whether the launch's rows are boxes; length 0: the code takes any rows
     bool persistent;    // launched with one instance per SM slot (`blocks_per_sm`), looping over the grid
     int blocks_per_sm;
     bool follows; // waits itself for the launches before it, and so may be started before they have ended

@@ -6,7 +6,7 @@
 // writing and reading. Reading trusts nothing: every length, index and postfix program is checked.
 #include "plan/code.h"
 
-enum { PLAN_VERSION = 6, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
+enum { PLAN_VERSION = 7, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
@@ -197,6 +197,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
     int64_t wide = (int64_t)p->wide;
     word_field(s, &wide);
     p->wide = (uint64_t)wide;
+    code_field(s, &p->boxes);
     bool_field(s, &p->persistent);
     int_field(s, &p->blocks_per_sm);
     bool_field(s, &p->follows);
@@ -225,6 +226,7 @@ static bool codes_are_sound(const LaunchPlan *p)
             sound &= plan_code_is_sound(p, m->walked[w].first) && plan_code_is_sound(p, m->walked[w].last);
     }
     for (int i = 0; i < p->n_extras; i++) sound &= plan_code_is_sound(p, p->extras[i].value);
+    sound &= plan_code_is_sound(p, p->boxes);
     return sound && plan_words(p) <= PLAN_MAX_WORDS;
 }
 

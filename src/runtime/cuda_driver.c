@@ -29,7 +29,7 @@ static bool find_entries(CudaDriver *d)
         { "cuMemHostAlloc", &d->host_alloc }, { "cuMemFreeHost", &d->host_free },
         { "cuMemcpyHtoD_v2", &d->upload }, { "cuMemcpyDtoH_v2", &d->download },
         { "cuStreamCreate", &d->stream_create }, { "cuStreamDestroy_v2", &d->stream_destroy },
-        { "cuStreamSynchronize", &d->stream_wait },
+        { "cuStreamSynchronize", &d->stream_wait }, { "cuThreadExchangeStreamCaptureMode", &d->capture_mode },
         { "cuEventCreate", &d->event_create }, { "cuEventDestroy_v2", &d->event_destroy },
         { "cuEventRecord", &d->event_record }, { "cuEventSynchronize", &d->event_wait },
         { "cuEventElapsedTime", &d->event_elapsed },

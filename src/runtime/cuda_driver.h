@@ -25,6 +25,7 @@ enum {
     CU_LAUNCH_CLUSTER = 4,
     CU_LAUNCH_EARLY = 6, // early: when all blocks of the launch before it have ended
     CU_STREAM_NON_BLOCKING = 1,
+    CU_CAPTURE_RELAXED = 2,
     CU_HOST_PORTABLE = 1,
     CU_HOST_MAPPED = 2,
 };
@@ -74,6 +75,7 @@ typedef struct CudaDriver {
     int (*stream_create)(void **stream, unsigned flags);
     int (*stream_destroy)(void *stream);
     int (*stream_wait)(void *stream);
+    int (*capture_mode)(int *mode); // of the calling thread: exchanged
     int (*event_create)(void **event, unsigned flags);
     int (*event_destroy)(void *event);
     int (*event_record)(void *event, void *stream);

@@ -4,7 +4,8 @@
 // The device's primary context is used, as the CUDA runtime of other libraries does, so that their pointers and
 // streams are ours too. It is pushed for the length of a call and popped again: the caller's thread keeps its own.
 //
-// A launch allocates nothing, waits for nothing and calls nothing back, so it can be captured into a graph.
+// A launch allocates nothing, waits for nothing and calls nothing back, so it can be captured into a graph. What has to be
+// built for it is loaded beside the capture.
 #include "runtime/runtime.h"
 #include "runtime/cuda_driver.h"
 #include "base/memory.h"
@@ -504,6 +505,22 @@ static int count_clusters(kiln_kernel *kernel)
     return cuda_driver()->cluster_occupancy(&kernel->clusters, kernel->function, &config);
 }
 
+// The driver refuses to load and to unload while a stream is captured, and ends the capture, unless the thread says that it
+// knows what it does: nothing of it becomes part of a graph.
+static kiln_status enter_beside_captures(kiln_device *device, int *mode)
+{
+    const kiln_status status = enter(device);
+    *mode = CU_CAPTURE_RELAXED;
+    if (!status) cuda_driver()->capture_mode(mode);
+    return status;
+}
+
+static void leave_beside_captures(int mode)
+{
+    cuda_driver()->capture_mode(&mode);
+    leave();
+}
+
 // Room for the maps of a kernel.
 static bool open_maps(kiln_kernel *kernel)
 {
@@ -526,7 +543,8 @@ kiln_status cuda_load(kiln_kernel *kernel)
                            plan->dynamic_shared_bytes + kernel->report.static_shared_bytes, device->name,
                            device->shared_bytes_max);
     if (!open_maps(kernel)) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
-    const kiln_status status = enter(device);
+    int mode;
+    const kiln_status status = enter_beside_captures(device, &mode);
     if (status) return status;
     int error = d->module_load(&kernel->module, kernel->cubin);
     if (!error) error = d->module_function(&kernel->function, kernel->module, plan->symbol);
@@ -534,7 +552,7 @@ kiln_status cuda_load(kiln_kernel *kernel)
         error = d->function_set(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, plan->dynamic_shared_bytes);
     if (!error && plan->cluster[0] > 8) error = d->function_set(kernel->function, CU_FUNCTION_LARGE_CLUSTERS, 1);
     if (!error && blocks_of_cluster(plan) > 1) error = count_clusters(kernel);
-    leave();
+    leave_beside_captures(mode);
     char doing[96];
     snprintf(doing, sizeof doing, "loading %s", plan->name);
     return error ? fail_cuda(device, error, doing) : KILN_OK;
@@ -542,11 +560,12 @@ kiln_status cuda_load(kiln_kernel *kernel)
 
 static void cuda_unload(kiln_kernel *kernel)
 {
+    int mode;
     memory_free(kernel->map_cache);
     if (kernel->trace) cuda_free(kernel->device, kernel->trace);
-    if (!kernel->module || enter(kernel->device)) return;
+    if (!kernel->module || enter_beside_captures(kernel->device, &mode)) return;
     cuda_driver()->module_unload(kernel->module);
-    leave();
+    leave_beside_captures(mode);
 }
 
 enum { PARAM_BYTES = PLAN_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + (PLAN_MAX_EXTRAS + 2) * 8 };

@@ -250,6 +250,8 @@ static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
     hash_add_text(hash, target->kind->name);
     hash_add(hash, facts, sizeof facts);
     hash_add(hash, &target->wide, sizeof target->wide);
+    hash_add(hash, &target->boxes_alone, sizeof target->boxes_alone);
+    hash_add(hash, &target->silent, sizeof target->silent);
     hash_add(hash, &target->trace, sizeof target->trace);
 }
 
@@ -288,18 +290,31 @@ static kiln_status find_record(const BuildRequest *request, const char *name, ki
     return status;
 }
 
-// `status`: why there is no compiler, which is the answer unless one was there before.
-static kiln_status find_without_compiler(const BuildRequest *request, Arena *arena, kiln_status status,
-                                         kiln_kernel **kernel)
+// What some compiler made before, where there is none now.
+static kiln_status find_last(const BuildRequest *request, Arena *arena, kiln_kernel **kernel)
 {
-    char last[RECORD_NAME], name[RECORD_NAME];
+    char last[RECORD_NAME];
     size_t n;
     last_name(request, arena, last);
     char *const record = cache_read(last, &n);
-    const bool found = record && n == RECORD_NAME && find_record(request, record, kernel) == KILN_OK;
+    const kiln_status status = record && n == RECORD_NAME ? find_record(request, record, kernel) : KILN_NOT_FOUND;
     memory_free(record);
-    if (found) return KILN_OK;
-    record_name(request, arena, name); // again, for its message
+    return status;
+}
+
+// A build that takes more launches, or explains itself, serves as well.
+static kiln_status find_record_like(const BuildRequest *request, Arena *arena, kiln_kernel **kernel)
+{
+    char name[RECORD_NAME];
+    kiln_status status = KILN_NOT_FOUND;
+    for (int more = 0; more < 4 && status == KILN_NOT_FOUND; more++) {
+        BuildRequest other = *request;
+        if ((more & 1 && !request->target.silent) || (more & 2 && !request->target.boxes_alone)) continue;
+        if (more & 1) other.target.silent = false;
+        if (more & 2) other.target.boxes_alone = false;
+        status =
+            record_name(&other, arena, name) ? find_last(&other, arena, kernel) : find_record(&other, name, kernel);
+    }
     return status;
 }
 
@@ -320,11 +335,10 @@ static kiln_status find_or_build(const BuildRequest *request, Arena *arena, kiln
     char name[RECORD_NAME];
     if (request->form == FORM_CASE_CODE) return build_anew(request, kernel);
     kiln_status status = cache_check();
-    if (status) return status;
-    status = record_name(request, arena, name);
-    if (status) return find_without_compiler(request, arena, status, kernel);
-    status = find_record(request, name, kernel);
+    if (!status) status = find_record_like(request, arena, kernel);
     if (status != KILN_NOT_FOUND) return status;
+    status = record_name(request, arena, name);
+    if (status) return status; // there is no compiler, and was none before
     status = build_anew(request, kernel);
     if (!status && setjmp(arena->out_of_memory) == 0) // a record that does not fit is merely not kept
         keep_record(request, arena, name, *kernel);
@@ -341,7 +355,7 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
     else status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
     arena_free(arena);
     if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL &&
-        !request->target.wide)
+        request->target.boxes_alone)
         wide_connect(*kernel, request);
     return status;
 }
@@ -359,6 +373,7 @@ static kiln_status choose_gpu(const kiln_device *device, int arch, Target *targe
         return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
                            target->gpu->arch);
     target->card = device ? device->description : NULL;
+    target->boxes_alone = device != NULL;
     return KILN_OK;
 }
 
@@ -391,6 +406,7 @@ kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const 
     BuildRequest request = { .device = device, .program = program, .name = name, .checked = options && options->check };
     Binding *bound = NULL;
     kiln_status status = target_choose(device, options, &request.target);
+    request.target.silent = true;
     Arena *const arena = status ? NULL : arena_new();
     if (status) return status;
     if (arena && setjmp(arena->out_of_memory) == 0) {

@@ -336,9 +336,20 @@ static kiln_status check_symbols(Launch *launch)
         if (first < 0 || is_wide) first = i;
     }
     if (first < 0) return KILN_OK;
-    if (plan->wide >> first & 1) launch->too_large = 0; // no build would do
+    launch->needs_other = !(plan->wide >> first & 1); // else no build would do
     return status_fail(KILN_BAD_SHAPE, "%s: %s is at most %" PRId64, plan->name, plan->binds[first].symbol,
                        plan->wide >> first & 1 ? WIDE_SYMBOL_MAX : plan->symbol_max);
+}
+
+static kiln_status check_boxes(Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    int64_t holds = 1;
+    if (plan->boxes.length) plan_eval(plan, plan->boxes, launch->symbols, launch->scalars, &holds);
+    if (holds) return KILN_OK;
+    launch->needs_other = true;
+    return status_fail(KILN_UNSUPPORTED, "%s: there is no build for rows that are not multiples of 16 bytes",
+                       plan->name);
 }
 
 // ---- the words
@@ -438,6 +449,7 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
 {
     launch->plan = plan;
     launch->args = args;
+    launch->needs_other = false;
     launch->too_large = 0;
     if (n_args != plan->n_params)
         return status_fail(KILN_BAD_ARGUMENT, "%s: %d arguments given, expected %d", plan->name, n_args,
@@ -453,6 +465,7 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
     if (!status) status = check_overlap(launch);
     if (!status) status = check_requires(launch);
     if (!status) status = check_symbols(launch);
+    if (!status) status = check_boxes(launch);
     if (!status) status = measure_grid(launch);
     if (!status) lay_out_words(launch);
     if (!status) compute_rest(launch);
@@ -472,12 +485,12 @@ static kiln_status check_kernel_and_stream(const kiln_kernel *kernel, const kiln
     return KILN_OK;
 }
 
-// `runs`: the kernel, or one that is built for larger shapes.
+// `runs`: the kernel, or one that is built for larger shapes or for any rows.
 static kiln_status prepare(kiln_kernel *kernel, const kiln_arg *args, int n_args, Launch *launch, kiln_kernel **runs)
 {
     *runs = kernel;
     kiln_status status = launch_prepare(launch, kernel->plan, kernel->device, args, n_args);
-    if (status && launch->too_large && kernel->widen && !(status = kernel->widen(kernel, launch->too_large, runs)))
+    if (status && launch->needs_other && kernel->widen && !(status = kernel->widen(kernel, launch->too_large, runs)))
         status = launch_prepare(launch, (*runs)->plan, (*runs)->device, args, n_args);
     return status;
 }

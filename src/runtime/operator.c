@@ -55,7 +55,7 @@ kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n
     if (prepared_size(kernel, args, n_args, bytes)) return KILN_OK;
     *bytes = 0;
     kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
-    if (status && launch.too_large && kernel->widen)
+    if (status && launch.needs_other && kernel->widen)
         return KILN_OK; // a kernel, which needs none; its launch builds it for these shapes
     if (status || !kernel->steps) return status;
     status = place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
@@ -102,7 +102,8 @@ static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *ou
     for (int i = 0; !status && i < step->n_args; i++) status = make_arg(&step->args[i], outer, temps, i, &p->args[i]);
     if (status) return status;
     status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
-    if (status && p->launch.too_large && owner->widen && !(status = owner->widen(owner, UINT64_MAX, &wide))) {
+    const uint64_t symbols = p->launch.too_large ? UINT64_MAX : 0;
+    if (status && p->launch.needs_other && owner->widen && !(status = owner->widen(owner, symbols, &wide))) {
         kernel = wide->steps->steps[i_step].kernel;
         status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
     }

@@ -41,7 +41,8 @@ struct Launch {
     // CUDA: extent and stride of each dimension of each tensor map, then the further words, in the plan's order
     int64_t computed[PLAN_MAX_COMPUTED];
     int n_computed;
-    uint64_t too_large; // why it failed: symbols past plan->symbol_max, a bit for each bind
+    bool needs_other;   // it failed, but another build would do (wide.c)
+    uint64_t too_large; // because of symbols past plan->symbol_max, a bit for each bind; 0: of rows that are no boxes
 };
 
 kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_device *device, const kiln_arg *args,

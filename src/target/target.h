@@ -62,10 +62,12 @@ struct Target {
     const char *card;     // the machine that costs are estimated for, or what its name is part of; NULL: the usual one
     const LaunchValue *launch; // so many
     int n_launch;
-    bool follows;  // a step of an operator that is not its first
-    bool trace;    // CUDA: the code records when it waits (plan/trace.h)
-    bool places;   // CUDA: comments of the text say where its actions come from; of kernel_compile alone
-    uint64_t wide; // shape symbols, a bit for each bind, that may pass 32 bits
+    bool follows;     // a step of an operator that is not its first
+    bool trace;       // CUDA: the code records when it waits (plan/trace.h)
+    bool places;      // CUDA: comments of the text say where its actions come from; of kernel_compile alone
+    uint64_t wide;    // shape symbols, a bit for each bind, that may pass 32 bits
+    bool boxes_alone; // CUDA: launches whose rows are no boxes are built for when they come (wide.c)
+    bool silent;      // CUDA: nobody reads the explanation, the estimate of costs or the notes
 };
 
 int target_arch(const Target *target); // 0: a CPU

@@ -66,7 +66,7 @@ int cuGetErrorName(int error, const char **text)
 int cuGetErrorString(int error, const char **text) { return *text = "as the stub says", 0; }
 YES(cuDeviceGet) YES(cuDevicePrimaryCtxRelease_v2) YES(cuDevicePrimaryCtxReset_v2) YES(cuCtxPushCurrent_v2) YES(cuCtxPopCurrent_v2)
 YES(cuMemFree_v2) YES(cuMemFreeHost) YES(cuMemcpyHtoD_v2) YES(cuMemcpyDtoH_v2) YES(cuStreamCreate) YES(cuStreamDestroy_v2)
-YES(cuStreamSynchronize) YES(cuEventCreate) YES(cuEventDestroy_v2) YES(cuEventRecord) YES(cuEventSynchronize) YES(cuEventElapsedTime)
+YES(cuStreamSynchronize) YES(cuThreadExchangeStreamCaptureMode) YES(cuEventCreate) YES(cuEventDestroy_v2) YES(cuEventRecord) YES(cuEventSynchronize) YES(cuEventElapsedTime)
 YES(cuModuleUnload) YES(cuModuleGetFunction) YES(cuFuncSetAttribute) YES(cuFuncGetAttribute)
 YES(cuOccupancyMaxActiveBlocksPerMultiprocessor) YES(cuOccupancyMaxActiveClusters) YES(cuLaunchKernelEx)
 #ifndef OLD

@@ -207,6 +207,7 @@ static void launches_compute(void **state)
 static void tensor_maps_follow_their_tensors(void **state)
 {
     enum { M = 128, COLUMNS = 256, K = 192 };
+    static const int64_t steps[] = { 64, 61, K, 127, 128 }; // rows of odd lengths are no boxes
     static uint16_t a[M * K], b[COLUMNS * K];
     static float c[M * COLUMNS];
     kiln_kernel *product;
@@ -219,7 +220,8 @@ static void tensor_maps_follow_their_tensors(void **state)
     assert_ok(kiln_alloc(gpu, sizeof c, &dc));
     assert_ok(kiln_upload(gpu, da, a, sizeof a));
     assert_ok(kiln_upload(gpu, db, b, sizeof b));
-    for (int64_t k = 64; k <= K; k += 64) { // other shapes over the same memory: other maps
+    for (int step = 0; step < (int)(sizeof steps / sizeof *steps); step++) {
+        const int64_t k = steps[step]; // other shapes over the same memory: other maps, or another build
         const int64_t sa[] = { M, k }, sb[] = { COLUMNS, k }, sc[] = { M, COLUMNS };
         const kiln_tensor ta = kiln_tensor_of(gpu, da, KILN_F16, 2, sa), tb = kiln_tensor_of(gpu, db, KILN_F16, 2, sb),
                           tc = kiln_tensor_of(gpu, dc, KILN_F32, 2, sc);
@@ -495,6 +497,251 @@ static void launches_are_captured_into_graphs(void **state)
     free_vectors(&v);
 }
 
+// ---- capture of launches that have to be built first
+
+typedef struct Capture {
+    Driver driver;
+    void *context, *native, *exec;
+    kiln_stream *stream;
+} Capture;
+
+static Capture begin_capture(void)
+{
+    Capture c = { .driver = open_driver() };
+    assert_int_equal(c.driver.retain(&c.context, 0), 0);
+    assert_int_equal(c.driver.context_push(c.context), 0);
+    assert_int_equal(c.driver.stream_create(&c.native, 1), 0);
+    assert_ok(kiln_stream_wrap(gpu, c.native, &c.stream));
+    assert_int_equal(c.driver.begin(c.native, 0), 0); // global: anything unsafe in any thread fails the capture
+    return c;
+}
+
+static void end_capture(Capture *c)
+{
+    void *graph;
+    assert_int_equal(c->driver.end(c->native, &graph), 0);
+    assert_int_equal(c->driver.instantiate(&c->exec, graph, 0), 0);
+}
+
+static void replay(const Capture *c)
+{
+    assert_int_equal(c->driver.launch(c->exec, c->native), 0);
+    assert_ok(kiln_stream_wait(gpu, c->stream));
+}
+
+static void close_capture(Capture *c)
+{
+    kiln_stream_close(c->stream);
+    assert_int_equal(c->driver.context_pop(&c->context), 0);
+    assert_int_equal(c->driver.release(0), 0);
+}
+
+enum { SIDE = 128, LONGEST = 192 };
+
+// A product of ones by twos.
+typedef struct Product {
+    kiln_kernel *kernel;
+    void *a, *b, *c;
+} Product;
+
+static Product make_product(void)
+{
+    static uint16_t ones[SIDE * LONGEST], twos[SIDE * LONGEST];
+    Product p;
+    for (int i = 0; i < SIDE * LONGEST; i++) ones[i] = 0x3c00, twos[i] = 0x4000;
+    assert_ok(kiln_kernel_build(gpu, program, "product", NULL, NULL, &p.kernel));
+    assert_ok(kiln_alloc(gpu, sizeof ones, &p.a));
+    assert_ok(kiln_alloc(gpu, sizeof twos, &p.b));
+    assert_ok(kiln_alloc(gpu, SIDE * SIDE * sizeof(float), &p.c));
+    assert_ok(kiln_upload(gpu, p.a, ones, sizeof ones));
+    assert_ok(kiln_upload(gpu, p.b, twos, sizeof twos));
+    return p;
+}
+
+static void free_product(Product *p)
+{
+    kiln_free(gpu, p->a);
+    kiln_free(gpu, p->b);
+    kiln_free(gpu, p->c);
+    kiln_kernel_free(p->kernel);
+}
+
+static kiln_status launch_product(const Product *p, kiln_stream *stream, int64_t k)
+{
+    const int64_t in[] = { SIDE, k }, out[] = { SIDE, SIDE };
+    const kiln_tensor a = kiln_tensor_of(gpu, p->a, KILN_F16, 2, in), b = kiln_tensor_of(gpu, p->b, KILN_F16, 2, in),
+                      c = kiln_tensor_of(gpu, p->c, KILN_F32, 2, out);
+    const kiln_arg args[] = { KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_TENSOR(&c) };
+    return kiln_launch(p->kernel, stream, args, 3);
+}
+
+static void assert_product(const Product *p, int64_t k)
+{
+    static float c[SIDE * SIDE];
+    assert_ok(kiln_download(gpu, c, p->c, sizeof c));
+    for (int i = 0; i < SIDE * SIDE; i++)
+        if (c[i] != 2 * (float)k) fail_msg("K = %d: element %d is %g", (int)k, i, c[i]);
+    memset(c, 0xFF, sizeof c);
+    assert_ok(kiln_upload(gpu, p->c, c, sizeof c));
+}
+
+// Rows that are no boxes have a build of their own, which the capture's first launch makes.
+static void a_capture_builds_for_other_rows(void **state)
+{
+    Product p = make_product();
+    Capture c = begin_capture();
+    assert_ok(launch_product(&p, c.stream, 128));
+    assert_ok(launch_product(&p, c.stream, 61));
+    end_capture(&c);
+    for (int i = 0; i < 2; i++) {
+        replay(&c);
+        assert_product(&p, 61);
+    }
+    assert_ok(launch_product(&p, NULL, 127)); // the build is there for others, too
+    assert_product(&p, 127);
+    close_capture(&c);
+    free_product(&p);
+}
+
+// A whole kernel is built while another thread's stream is captured, and one is freed.
+static void *build_beside(void *context)
+{
+    kiln_kernel *kernel;
+    if (kiln_kernel_build(gpu, program, "first", NULL, NULL, &kernel)) return "a build beside a capture failed";
+    kiln_kernel_free(kernel);
+    return NULL;
+}
+
+static void kernels_are_built_beside_a_capture(void **state)
+{
+    Vectors v = make_vectors();
+    pthread_t thread;
+    void *problem;
+    Capture c = begin_capture();
+    assert_int_equal(pthread_create(&thread, NULL, build_beside, NULL), 0);
+    pthread_join(thread, &problem);
+    assert_null(problem);
+    assert_null(build_beside(NULL));
+    assert_ok(launch(&v, c.stream, 9));
+    end_capture(&c);
+    replay(&c);
+    assert_scaled(&v, 9);
+    close_capture(&c);
+    free_vectors(&v);
+}
+
+static void *launch_odd_rows(void *context) { return launch_product(context, NULL, 61) ? "a launch failed" : NULL; }
+
+static void threads_build_once(void **state)
+{
+    pthread_t threads[4];
+    Product p = make_product();
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_odd_rows, &p), 0);
+    for (int i = 0; i < 4; i++) {
+        void *problem;
+        pthread_join(threads[i], &problem);
+        assert_null(problem);
+    }
+    assert_product(&p, 61);
+    free_product(&p);
+}
+
+// An empty cache, so that the compiler is needed, which can be made to fail.
+typedef struct OtherCache {
+    char folder[32];
+    const char *before;
+} OtherCache;
+
+static OtherCache use_empty_cache(void)
+{
+    OtherCache o = { .folder = "/tmp/kiln-device-XXXXXX", .before = getenv("KILN_CACHE") };
+    const char *const given = getenv("KILN_CUDA");
+    if (!given || !strstr(given, "emulated")) skip_because("only the emulated device's compiler can be made to fail");
+    assert_non_null(mkdtemp(o.folder));
+    assert_int_equal(setenv("KILN_CACHE", o.folder, 1), 0);
+    return o;
+}
+
+static void drop_cache(const OtherCache *o)
+{
+    char command[64];
+    assert_int_equal(o->before ? setenv("KILN_CACHE", o->before, 1) : unsetenv("KILN_CACHE"), 0);
+    snprintf(command, sizeof command, "rm -rf %s", o->folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void break_compiler(void) { assert_int_equal(setenv("KILN_EMULATOR_EDIT", "s/__global__/nothing/", 1), 0); }
+static void mend_compiler(void) { assert_int_equal(unsetenv("KILN_EMULATOR_EDIT"), 0); }
+
+// What was built for no device takes all launches, and serves a device.
+static void a_build_ahead_of_time_serves(void **state)
+{
+    kiln_kernel *ahead;
+    const OtherCache cache = use_empty_cache();
+    assert_ok(kiln_kernel_build(NULL, program, "product", NULL, &(kiln_build_options){ .arch = 90 }, &ahead));
+    kiln_kernel_free(ahead);
+    break_compiler();
+    Product p = make_product();
+    for (int64_t k = 61; k <= 64; k += 3) {
+        assert_ok(launch_product(&p, NULL, k));
+        assert_product(&p, k);
+    }
+    mend_compiler();
+    free_product(&p);
+    drop_cache(&cache);
+}
+
+// What cannot be built says so, and the capture goes on.
+static void a_build_that_fails_leaves_the_capture(void **state)
+{
+    const OtherCache cache = use_empty_cache();
+    Product p = make_product();
+    Capture c = begin_capture();
+    assert_ok(launch_product(&p, c.stream, 128));
+    break_compiler();
+    assert_fails(launch_product(&p, c.stream, 61), KILN_TOOLCHAIN, "product, built again for this launch: ");
+    mend_compiler();
+    end_capture(&c);
+    replay(&c);
+    assert_product(&p, 128);
+    assert_ok(launch_product(&p, NULL, 61)); // it is tried again
+    assert_product(&p, 61);
+    close_capture(&c);
+    free_product(&p);
+    drop_cache(&cache);
+}
+
+// As tensors_pass_4_gigabytes, in one row of more than 2^31 columns.
+static void a_capture_builds_for_large_extents(void **state)
+{
+    enum { END = 64 };
+    const int64_t shape[] = { 1, (INT64_C(1) << 31) + END };
+    const size_t bytes = (size_t)shape[1];
+    static uint8_t here[END], back[END];
+    void *x, *y;
+    kiln_kernel *corners;
+    if (kiln_alloc(gpu, bytes, &x)) skip_because("the device has no 2 GiB left");
+    if (kiln_alloc(gpu, bytes, &y)) {
+        kiln_free(gpu, x);
+        skip_because("the device has no second 2 GiB left");
+    }
+    assert_ok(kiln_kernel_build(gpu, program, "corners", NULL, NULL, &corners));
+    const kiln_tensor tx = kiln_tensor_of(gpu, x, KILN_U8, 2, shape), ty = kiln_tensor_of(gpu, y, KILN_U8, 2, shape);
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty) };
+    for (int i = 0; i < END; i++) here[i] = (uint8_t)(i * 5 + 1);
+    assert_ok(kiln_upload(gpu, (char *)x + bytes - END, here, END));
+    Capture c = begin_capture();
+    assert_ok(kiln_launch(corners, c.stream, args, 2));
+    end_capture(&c);
+    replay(&c);
+    assert_ok(kiln_download(gpu, back, (char *)y + bytes - END, END));
+    assert_memory_equal(back, here, END);
+    close_capture(&c);
+    kiln_kernel_free(corners);
+    kiln_free(gpu, x);
+    kiln_free(gpu, y);
+}
+
 static void launches_cost_little(void **state)
 {
     enum { LAUNCHES = 2000 };
@@ -672,6 +919,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(sizes_that_no_launch_can_take_are_refused_by_name),
         cmocka_unit_test(too_much_shared_memory_names_the_tiles),
         cmocka_unit_test(launches_are_captured_into_graphs),
+        cmocka_unit_test(a_capture_builds_for_other_rows),
+        cmocka_unit_test(a_capture_builds_for_large_extents),
+        cmocka_unit_test(kernels_are_built_beside_a_capture),
+        cmocka_unit_test(a_build_ahead_of_time_serves),
+        cmocka_unit_test(a_build_that_fails_leaves_the_capture),
+        cmocka_unit_test(threads_build_once),
         cmocka_unit_test(launches_cost_little),
         cmocka_unit_test(cached_builds_are_quick),
         cmocka_unit_test(threads_launch_at_once),

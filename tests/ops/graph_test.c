@@ -152,7 +152,7 @@ static void a_step_is_captured(void **state)
     if (on_cpu()) skip_because("graphs are CUDA's");
     const Step captured = make_step(), plain = make_step();
     send_lengths(&captured, some);
-    run_step(&captured, NULL); // builds what a capture may not build
+    run_step(&captured, NULL); // the cache is appended to
     assert_ok(kiln_stream_wait(device, NULL));
     begin_capture(&c);
     run_step(&captured, c.stream);
@@ -203,8 +203,7 @@ static void sparse_attention_is_captured(void **state)
                                       .out = &out->tensor,
                                       .topk = 16,
                                       .rows = 16 };
-    assert_ok(
-        kiln_indexed_attention_workspace_size(ops, &a, &a.workspace_bytes)); // builds what a capture may not build
+    assert_ok(kiln_indexed_attention_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
     begin_capture(&c);
     assert_ok(kiln_indexed_attention(ops, c.stream, &a));
@@ -239,7 +238,7 @@ static void a_paged_plan_is_captured(void **state)
     kiln_paged_plan_args batch = {
         .lengths = &step.lengths->tensor, .rows = B, .heads = H, .key_heads = 1, .size = D, .causal = true, .parts = 3
     };
-    assert_ok(kiln_paged_plan_size(ops, &batch, &batch.memory_bytes)); // builds what a capture may not build
+    assert_ok(kiln_paged_plan_size(ops, &batch, &batch.memory_bytes));
     batch.memory = bytes_new(batch.memory_bytes)->tensor.data;
     assert_ok(kiln_paged_plan_make(ops, NULL, &batch, &plan));
     kiln_paged_attention_args a = { .plan = &plan,
@@ -303,7 +302,6 @@ static void check_captured(Layer *layer, void change(Layer *layer))
     Capture c;
     void *replayed[MOST_OUTPUTS] = { 0 };
     send_inputs(layer);
-    layer->run(layer, NULL); // builds what a capture may not build
     assert_ok(kiln_stream_wait(device, NULL));
     begin_capture(&c);
     layer->run(layer, c.stream);

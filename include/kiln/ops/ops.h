@@ -20,8 +20,8 @@
  *              tensors of i32 are any, but in the headers named above and where kiln_vertical_slash_estimate writes them, aligned
  *              as there. All others are contiguous, unless their header says more.
  *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
- *              call returns. Once the operator is built, a call neither allocates nor waits, so that calls can be captured
- *              in a CUDA graph; call the operator, or its workspace's size function, once before.
+ *              call returns. A call neither allocates device memory nor waits for the device, so that calls can be captured
+ *              in a CUDA graph, the first one too, which builds the operator beside the capture.
  *   memory     is the caller's. Where an operator needs a workspace, its size function returns the size for the same
  *              arguments (the tensors need no data then). The workspace is scratch, aligned to 256 bytes, which may be used
  *              for other purposes between calls and shared by calls that run one after another.

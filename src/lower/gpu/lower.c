@@ -102,6 +102,8 @@ static bool analyse(Lowering *lo, bool *again)
     lo->may_need_elements = lo->fetch_alignment != NULL;
     each_op(lo, lo->kernel->body, find_walk, &lo->may_step_rows);
     lo->may_shift_rows = lo->may_need_elements && !lo->may_step_rows && may_shift_rows(lo);
+    lo->has_boxes_alone = lo->may_shift_rows && lo->target->boxes_alone;
+    if (lo->has_boxes_alone) lo->may_need_elements = lo->may_shift_rows = lo->begins_anywhere = false;
     each_op(lo, lo->kernel->body, adds_floats, &lo->adds_floats);
     lo->imbalance = find_imbalance(lo, &lo->in_pairs);
     choose_preloads(lo);
@@ -179,7 +181,7 @@ static Lowering *decide_schedule(const Lowering *like)
     lo->failed = lo->failed || !maps_suffice(lo);
     if (lo->failed) return lo;
     decide_trace(lo);
-    note_work(lo);
+    if (!lo->target->silent || is_occupancy_open(like)) note_work(lo);
     return lo;
 }
 
@@ -218,8 +220,8 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     plan->follows = (target->follows || kernel->early) && target->gpu->early_launch;
     Lowering *const lo = decide_kernel(&like);
     if (lo->failed) return NULL;
-    explain(lo);
-    const Cost *const model = explain_cost(lo, cost);
+    if (!target->silent) explain(lo);
+    const Cost *const model = target->silent ? NULL : explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
     if (unit && model) unit->cost = model, unit->expected_seconds = model->seconds;
     return lo->failed || kernel->diags->errors ? NULL : unit;

@@ -8,6 +8,7 @@
 #include "emulator.h"
 #include "image.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -28,12 +29,13 @@ namespace {
 
 typedef std::function<int()> Work;
 struct Graph { std::vector<Work> work; };
-struct Stream { Graph *captured = nullptr; };
+struct Stream { Graph *captured = nullptr; int mode = 0; std::thread::id by; bool invalid = false; };
 struct Event { std::chrono::steady_clock::time_point at; bool recorded = false; };
 struct Module { int file; void *library; std::vector<struct Function *> functions; const KernelInfo *kernels; };
 struct Function { Module *module; const KernelInfo *kernel; int dynamic_shared_max = 48 * 1024; bool large_clusters = false; };
 
 enum { CONTEXT = 1, QUEUED_MAX = 4096 };
+enum { CAPTURE_GLOBAL, CAPTURE_OF_THREAD, CAPTURE_RELAXED };
 
 // Never destroyed: the thread that serves the queue outlives main().
 std::mutex &lock = *new std::mutex;
@@ -43,6 +45,8 @@ bool busy, started;
 int sticky;                                                // the error that the context is left with
 unsigned launches;
 thread_local std::vector<void *> contexts;
+thread_local int capture_mode = CAPTURE_GLOBAL;
+std::vector<Stream *> &capturing = *new std::vector<Stream *>;
 
 void serve()
 {
@@ -109,10 +113,28 @@ int submit(void *stream, Work work)
     if (!s)
         land_uploads();
     if (s && s->captured) {
+        if (s->invalid)
+            return STREAM_CAPTURE_INVALIDATED;
         s->captured->work.push_back(std::move(work));
         return OK;
     }
     return enqueue(std::move(work));
+}
+
+// What waits for the device, or may: refused while streams are captured, whose captures are then void.
+int unsafe_in_capture(const char *what)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    int error = OK;
+    for (Stream *s : capturing)
+        if (capture_mode != CAPTURE_RELAXED && s->mode != CAPTURE_RELAXED &&
+            (s->by == std::this_thread::get_id() || (s->mode == CAPTURE_GLOBAL && capture_mode == CAPTURE_GLOBAL))) {
+            s->invalid = true;
+            error = STREAM_CAPTURE_UNSUPPORTED;
+        }
+    if (error)
+        fprintf(stderr, "emulated device: %s while a stream is captured\n", what);
+    return error;
 }
 
 int processors() { return (int)setting("KILN_EMULATOR_SMS", 132); }
@@ -177,11 +199,15 @@ ENTRY int cuCtxPopCurrent_v2(void **context)
 
 ENTRY int cuMemAlloc_v2(uint64_t *memory, size_t bytes)
 {
+    if (const int error = unsafe_in_capture("cuMemAlloc"))
+        return error;
     *memory = bytes ? allocate(bytes) : 0;
     return bytes == 0 ? (int)INVALID_VALUE : *memory ? (int)OK : (int)OUT_OF_MEMORY;
 }
 ENTRY int cuMemFree_v2(uint64_t memory)
 {
+    if (const int error = unsafe_in_capture("cuMemFree"))
+        return error;
     wait_for_all();
     land_uploads();
     return !memory || release(memory) ? (int)OK : (int)INVALID_VALUE;
@@ -278,20 +304,30 @@ ENTRY int cuEventElapsedTime(float *milliseconds, void *begin, void *end)
     return error ? error : a->recorded && b->recorded ? (int)OK : (int)INVALID_VALUE;
 }
 
-ENTRY int cuStreamBeginCapture_v2(void *stream, int)
+ENTRY int cuThreadExchangeStreamCaptureMode(int *mode) { return std::swap(capture_mode, *mode), (int)OK; }
+ENTRY int cuStreamBeginCapture_v2(void *stream, int mode)
 {
     Stream *const s = (Stream *)stream;
     if (!s || s->captured)
         return INVALID_VALUE;
+    std::lock_guard<std::mutex> hold(lock);
     s->captured = new Graph;
+    s->mode = mode;
+    s->by = std::this_thread::get_id();
+    s->invalid = false;
+    capturing.push_back(s);
     return OK;
 }
 ENTRY int cuStreamEndCapture(void *stream, void **graph)
 {
     Stream *const s = (Stream *)stream;
-    *graph = s->captured;
+    std::lock_guard<std::mutex> hold(lock);
+    capturing.erase(std::remove(capturing.begin(), capturing.end(), s), capturing.end());
+    *graph = s->invalid ? nullptr : s->captured;
+    if (s->invalid)
+        delete s->captured;
     s->captured = nullptr;
-    return *graph ? (int)OK : (int)INVALID_VALUE;
+    return *graph ? (int)OK : s->invalid ? (int)STREAM_CAPTURE_INVALIDATED : (int)INVALID_VALUE;
 }
 ENTRY int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) { return *exec = new Graph(*(Graph *)graph), (int)OK; }
 ENTRY int cuGraphLaunch(void *exec, void *stream)
@@ -309,6 +345,8 @@ ENTRY int cuGraphExecDestroy(void *exec) { return delete (Graph *)exec, (int)OK;
 
 ENTRY int cuModuleLoadData(void **module, const void *image)
 {
+    if (const int error = unsafe_in_capture("cuModuleLoadData"))
+        return error;
     ImageHead head;
     char path[64];
     memcpy(&head, image, sizeof head);
@@ -337,6 +375,8 @@ ENTRY int cuModuleLoadData(void **module, const void *image)
 
 ENTRY int cuModuleUnload(void *module)
 {
+    if (const int error = unsafe_in_capture("cuModuleUnload"))
+        return error;
     Module *const m = (Module *)module;
     wait_for_all();
     for (Function *f : m->functions)
@@ -452,7 +492,8 @@ ENTRY int cuGetErrorName(int error, const char **text)
     *text = error == OK ? "CUDA_SUCCESS" : error == INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE" : error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
           : error == NO_BINARY ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
           : error == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED" : error == INVALID_IMAGE ? "CUDA_ERROR_INVALID_IMAGE"
-          : error == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : error == STREAM_CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : "CUDA_ERROR_UNKNOWN";
+          : error == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : error == STREAM_CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+          : error == STREAM_CAPTURE_INVALIDATED ? "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" : "CUDA_ERROR_UNKNOWN";
     return OK;
 }
 ENTRY int cuGetErrorString(int error, const char **text)

@@ -117,6 +117,7 @@ typedef struct Lowering {
     bool begins_anywhere;   // not for rows that are no whole pieces alone: a slice may begin within one
     bool may_step_rows;     // there it copies rows that are walked else (stepped_rows.c)
     bool may_shift_rows;    // there it copies rows that begin anywhere (shifted_rows.c)
+    bool has_boxes_alone;   // it would, but this build has none of that: launches with such rows have another (wide.c)
     int imbalance;          // the coordinate that the order of tiles goes by; -1: none
     bool in_pairs;          // long and short ones
     bool *in_backward_slice;

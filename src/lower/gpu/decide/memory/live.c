@@ -15,11 +15,17 @@ typedef struct Interval {
     int first, last; // orders of operations
 } Interval;
 
+typedef struct LoopEnd {
+    const TileOp *loop;
+    int last; // order
+} LoopEnd;
+
 typedef struct Uses {
     Lowering *lo;
     TileOp *op;
     Interval *of; // by buffer
     VEC(const TileOp *) piped;
+    VEC(LoopEnd) ends; // of loops that were asked about
 } Uses;
 
 static bool is_loop(const TileOp *op) { return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE; }
@@ -29,6 +35,16 @@ static bool see_order(Lowering *lo, TileOp *op, void *context)
     const int order = op_info(lo, op)->order;
     if (order > *(int *)context) *(int *)context = order;
     return op->kind == T_FORALL;
+}
+
+static int last_of(Uses *uses, TileOp *loop)
+{
+    for (int i = 0; i < uses->ends.count; i++)
+        if (uses->ends.items[i].loop == loop) return uses->ends.items[i].last;
+    int last = 0;
+    visit_op(uses->lo, loop, see_order, &last);
+    VEC_PUSH(uses->lo->arena, &uses->ends, ((LoopEnd){ loop, last }));
+    return last;
 }
 
 static void widen(Interval *of, int first, int last)
@@ -53,7 +69,7 @@ static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
 
 static void see_use(const TileUse *use, void *context)
 {
-    const Uses *const uses = context;
+    Uses *const uses = context;
     Lowering *const lo = uses->lo;
     const TileInfo *const tile = tile_info(lo, buffer_root(use->buffer));
     if (!tile || !tile_words(tile)) return;
@@ -63,9 +79,7 @@ static void see_use(const TileUse *use, void *context)
     for (TileOp *loop = op_info(lo, uses->op)->parent; loop; loop = op_info(lo, loop)->parent) {
         if (!is_loop(loop)) continue;
         if (!is_piped(uses, loop) && is_within(lo, tile->declared, loop)) continue;
-        int last = 0;
-        visit_op(lo, loop, see_order, &last);
-        widen(of, op_info(lo, loop)->order, last);
+        widen(of, op_info(lo, loop)->order, last_of(uses, loop));
     }
 }
 

@@ -122,6 +122,7 @@ void fill_plan(Printer *pr, int threads)
     plan->deterministic = !lo->adds_floats;
     plan->symbol_max = lo->largest_extent;
     plan->wide = lo->wide;
+    if (lo->has_boxes_alone) plan->boxes = code_of(pr, lo->fetch_alignment);
     plan->n_maps = lo->maps.count;
     plan->maps = NEW_ARRAY(lo->arena, PlanMap, plan->n_maps + 1);
     for (int i = 0; i < plan->n_maps; i++) fill_map(pr, lo->maps.items[i], &plan->maps[i]);

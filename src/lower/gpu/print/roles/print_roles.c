@@ -20,7 +20,7 @@ static int begin_kernel(Printer *pr)
     declare_rank(pr);
     if (pr->lo->has_producer) {
         Expr *const alignment = pr->lo->fetch_alignment;
-        pr->fetch_aligned = alignment ? lower_expr(pr, alignment, NULL) : NULL;
+        pr->fetch_aligned = pr->lo->may_need_elements ? lower_expr(pr, alignment, NULL) : NULL;
         init_barriers(pr);
     }
     if (pr->lo->plan->follows) emit_call(pr, "wait_for_launches", 0);
