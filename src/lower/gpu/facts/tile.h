@@ -50,6 +50,7 @@ typedef struct TileInfo {
     bool is_filled, is_private;         // by the producer group's statements (producer_group.c): for others, for itself
     bool producer_read, producer_wrote; // while deciding: since its threads synchronised
     bool is_double_buffered;            // of the producer group: row indices of two steps (row_indices.c)
+    bool has_rows_beside;               // four lanes beside each other move a row of it (choose_row_pieces)
     bool is_of_lanes;                   // or of the rows that a lane gathers, in its registers (register_prefetch.c)
     Multistage *multistage;             // it is filled by copies that run ahead of the step that reads it; else NULL
     TileOp *declared;                   // its T_TILE

@@ -7,7 +7,9 @@
 // flight, comes late. With two lines, each is loaded anew as soon as it is converted. A copy of the same rows to the
 // columns after the converted ones is their *tail*: loaded, stored and sent with them.
 //
-// With two lines of one tensor, a lane has the row indices of both in registers, and works out an address where it loads.
+// Of codes of a byte that become 16 bits a lane has 32 bytes of the tile's row: there four lanes beside each other have
+// a row (choose_row_pieces). With two lines of one tensor, a lane has the row indices of both in registers, and works
+// out an address where it loads.
 //
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
@@ -146,8 +148,11 @@ static bool mark_converted(Lowering *lo, TileOp *op, void *context)
 {
     Rows rows;
     (void)context;
-    if (op_info(lo, op)->fills && plan_rows(lo, op, &rows))
-        tile_info(lo, rows.store->store.buffer)->is_from_registers = true;
+    if (op_info(lo, op)->fills && plan_rows(lo, op, &rows)) {
+        TileInfo *const tile = tile_info(lo, rows.store->store.buffer);
+        tile->is_from_registers = true;
+        tile->has_rows_beside |= !rows.is_copy && rows.unit == 2 * PIECE && dtype_bits(tile->buffer->type) == 16;
+    }
     return op->kind == T_FORALL;
 }
 
@@ -176,7 +181,8 @@ static bool is_of_step(Lowering *lo, const TileInfo *tile, const TileOp *pipelin
 // step reads one: their numbers take more registers than there are; nor with factors of another tensor, which is not timed.
 static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversions *all)
 {
-    bool fits = all->n == 1 && !tile_of_rows(lo, &all->rows)->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
+    const TileInfo *const to = tile_of_rows(lo, &all->rows);
+    bool fits = all->n == 1 && to->has_rows_beside && !to->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
     bool is_chain = false;
     each_op(lo, pipeline->pipeline.body, see_link, &is_chain);
     for (int i = 0; i < all->rows.n_each; i++)
@@ -201,8 +207,8 @@ static void keep_in_lanes(Lowering *lo, const TileOp *pipeline)
         tile->is_of_lanes = tile->has_layout = true;
         tile->layout = layout_new(1, &(int){ LANE_ROWS_HELD });
         layout_add(&tile->layout, IN_REGISTER, LINES_HELD, 0, 8 * 4);
-        layout_add(&tile->layout, IN_LANE, 8, 0, 1);
         layout_add(&tile->layout, IN_LANE, 4, REPLICATED, 0);
+        layout_add(&tile->layout, IN_LANE, 8, 0, 1);
         layout_add(&tile->layout, IN_WARP, 4, 0, 8);
     }
 }

@@ -247,7 +247,9 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 
 // Rows and pieces of 16 bytes of a warp: eight by four, or four by eight. Either meets all banks of a swizzled tile;
 // four of a row come from one sector or more, eight from one line. Rows are outermost, so that a row's place is worked
-// out once. piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
+// out once. Eight lanes whose loads go together then read eight lines; where a lane has two pieces of the tile beside each
+// other, four lanes beside each other are a row's, which is two lines: of two rows, swizzled, every other piece meets all
+// banks as well. piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout)
 {
     const TileOp *store = forall->forall.body;
@@ -257,14 +259,16 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layo
     if (forall->forall.n != 2 || !store || store->kind != T_STORE || partition.warps != 4 ||
         !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
         return false;
+    const TileInfo *const tile = tile_info(lo, store->store.buffer);
+    const bool beside = across > 4 || (tile && tile->has_rows_beside);
     const int down = WARP_LANES / across, lines = down * partition.warps * partition.groups;
     piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
     if (rows % lines != 0 || columns % (across * piece) != 0) return false;
     *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
     layout_add(layout, IN_REGISTER, piece, 1, 1);
-    if (across > 4) layout_add(layout, IN_LANE, across, 1, piece);
+    if (beside) layout_add(layout, IN_LANE, across, 1, piece);
     layout_add(layout, IN_LANE, down, 0, 1);
-    if (across == 4) layout_add(layout, IN_LANE, across, 1, piece);
+    if (!beside) layout_add(layout, IN_LANE, across, 1, piece);
     layout_add(layout, IN_WARP, partition.warps, 0, down);
     layout_add(layout, IN_GROUP, partition.groups, 0, down * partition.warps);
     layout_add(layout, IN_REGISTER, (int)columns / (across * piece), 1, across * piece);

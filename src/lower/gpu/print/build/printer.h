@@ -10,7 +10,7 @@
 
 typedef struct Line Line; // facts/row_pieces.h
 
-enum { LANE_ROWS = -1 }; // the first eight lanes' first row, the next eight lanes' second
+enum { LANE_ROWS = -1 }; // of four lanes the first one's first row, the next one's second
 
 // A statement whose inside is being printed.
 struct Nest {

@@ -38,15 +38,16 @@ void begin_row(Printer *pr, const LoopIndex *index, Nest *nest)
     if (in_lanes(pr) && pr->lane_row != LANE_ROWS) { // four lanes have the same
         begin_block(pr, nest);
         Expr *const place =
-            i32_add(pr, i32_op(pr, X_MOD, var_of(pr, pr->lane), 8), i32_mul(pr, var_of(pr, pr->warp), 8));
+            i32_add(pr, i32_op(pr, X_DIV, var_of(pr, pr->lane), 4), i32_mul(pr, var_of(pr, pr->warp), 8));
         *var_slot(pr, index->var) =
             emit_declare(pr, DTYPE_I32, index->var->name, i32_add(pr, place, i32_const(pr, pr->lane_row * 8 * 4)));
         return;
     }
-    begin_if(pr, nest, i32_op(pr, X_LT, var_of(pr, pr->lane), rows / 4));
     Expr *const lane = var_of(pr, pr->lane), *const first = i32_mul(pr, var_of(pr, pr->warp), 8);
-    Expr *const row =
-        i32_add(pr, i32_add(pr, i32_op(pr, X_MOD, lane, 8), first), i32_mul(pr, i32_op(pr, X_DIV, lane, 8), 8 * 4));
+    Expr *const line = in_lanes(pr) ? i32_op(pr, X_MOD, lane, 4) : i32_op(pr, X_DIV, lane, 8);
+    Expr *const of_line = in_lanes(pr) ? i32_op(pr, X_DIV, lane, 4) : i32_op(pr, X_MOD, lane, 8);
+    begin_if(pr, nest, in_lanes(pr) ? i32_op(pr, X_LT, line, rows / (8 * 4)) : i32_op(pr, X_LT, lane, rows / 4));
+    Expr *const row = i32_add(pr, i32_add(pr, of_line, first), i32_mul(pr, line, 8 * 4));
     *var_slot(pr, index->var) = emit_declare(pr, DTYPE_I32, index->var->name, row);
 }
 

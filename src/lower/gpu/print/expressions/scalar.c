@@ -192,12 +192,12 @@ static Expr *lower_math(Printer *pr, Expr *x, const Iteration *it)
 
 // ---- elements
 
-// Of the row that stands: the first, or the second, or in lanes from the ninth on the second.
+// Of the row that stands: the first, or the second, or of four lanes' the first the first, the next the second.
 static Expr *lane_element(Printer *pr, const TileInfo *tile)
 {
     Var *const registers = tile_vars(pr, tile)->registers;
     if (pr->lane_row != LANE_ROWS) return expr_index(pr->arena, registers, i32_const(pr, pr->lane_row));
-    return expr_select(pr->arena, i32_op(pr, X_LT, var_of(pr, pr->lane), 8),
+    return expr_select(pr->arena, i32_op(pr, X_EQ, i32_op(pr, X_MOD, var_of(pr, pr->lane), 4), 0),
                        expr_index(pr->arena, registers, i32_const(pr, 0)),
                        expr_index(pr->arena, registers, i32_const(pr, 1)));
 }
