@@ -117,7 +117,8 @@ kiln_status latent_plan(BenchCase *c)
                                    .topk = topk,
                                    .partitions = bench_integer(c, "P", 1) };
     char bindings[64];
-    snprintf(bindings, sizeof bindings, "SPARSE=%s, FIXED=%d", topk ? "true" : "false", mla_request_cost(&shape));
+    snprintf(bindings, sizeof bindings, "SPARSE=%s, FIXED=%d, SLACK=%d", topk ? "true" : "false",
+             mla_request_cost(&shape), mla_whole_slack(&shape));
     kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan", bindings, NULL, &kernel);
     if (status) return status;
     if (!length) status = kiln_alloc(c->machine->device, kiln_tensor_bytes(&none) + 1, &memory);

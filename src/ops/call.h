@@ -292,5 +292,6 @@ static inline size_t plan_room(int64_t words)
 // Of latent decoding (mla.c):
 
 int mla_request_cost(const kiln_mla_shape *shape); // of a request beside its blocks, in blocks; for `kiln bench`, too
+int mla_whole_slack(const kiln_mla_shape *shape);  // of partitions of whole requests, in blocks; for `kiln bench`, too
 
 #endif

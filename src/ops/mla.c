@@ -227,6 +227,14 @@ int mla_request_cost(const kiln_mla_shape *s)
     return s->queries * (s->query_heads / s->key_heads) > TILE_ROWS ? 6 : 4;
 }
 
+// How much more a partition may cost where requests stay whole, whose pieces need not be added up: of few rows that takes less.
+// -1: lists are cut as before.
+int mla_whole_slack(const kiln_mla_shape *s)
+{
+    if (s->topk) return -1;
+    return s->queries * (s->query_heads / s->key_heads) >= TILE_ROWS ? 4 : 1;
+}
+
 kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *a, kiln_mla_plan *plan)
 {
     Call call;
@@ -240,8 +248,8 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     if (status) return status;
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths; // every list counts for the same
     status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1,
-                                &kernel, "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
-                                mla_request_cost(&shape));
+                                &kernel, "SPARSE=%s, STEP=%d, FIXED=%d, SLACK=%d", full ? "true" : "false",
+                                shape.topk ? 1 : 2, mla_request_cost(&shape), mla_whole_slack(&shape));
     if (status) return status;
     Plan made = { .shape = shape, .device = ops->device, .memory = a->memory };
     const kiln_tensor parts = parts_of(&made), firsts = firsts_of(&made), counts = counts_of(&made);
