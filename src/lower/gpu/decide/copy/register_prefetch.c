@@ -7,9 +7,9 @@
 // flight, comes late. With two lines, each is loaded anew as soon as it is converted. A copy of the same rows to the
 // columns after the converted ones is their *tail*: loaded, stored and sent with them.
 //
-// Of codes of a byte that become 16 bits a lane has 32 bytes of the tile's row: there four lanes beside each other have
-// a row (choose_row_pieces). With two lines of one tensor, a lane has the row indices of both in registers, and works
-// out an address where it loads.
+// Of codes of a byte that become 16 bits a lane has 32 bytes of the tile's row: there, where a list names the rows, four
+// lanes beside each other have one (choose_row_pieces). With two lines of one tensor, a lane has the row indices of both
+// in registers, and works out an address where it loads.
 //
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
@@ -144,14 +144,22 @@ static bool mark_tail(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
+static bool see_list(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op_info(lo, op)->is_row_index && op_info(lo, op)->loads_early;
+    return op->kind == T_FORALL;
+}
+
+// Rows that follow each other without a list are not timed with four lanes beside each other.
 static bool mark_converted(Lowering *lo, TileOp *op, void *context)
 {
+    const bool *const from_list = context;
     Rows rows;
-    (void)context;
     if (op_info(lo, op)->fills && plan_rows(lo, op, &rows)) {
         TileInfo *const tile = tile_info(lo, rows.store->store.buffer);
         tile->is_from_registers = true;
-        tile->has_rows_beside |= !rows.is_copy && rows.unit == 2 * PIECE && dtype_bits(tile->buffer->type) == 16;
+        tile->has_rows_beside |=
+            *from_list && !rows.is_copy && rows.unit == 2 * PIECE && dtype_bits(tile->buffer->type) == 16;
     }
     return op->kind == T_FORALL;
 }
@@ -229,7 +237,9 @@ static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
     if (op->kind != T_PIPELINE || !op_info(lo, op)->has_row_indices || !plan_register_prefetch(lo, op, &all))
         return op->kind == T_FORALL;
     lo->has_register_prefetch = true;
-    each_op(lo, op->pipeline.body, mark_converted, NULL);
+    bool from_list = false;
+    each_op(lo, op->pipeline.body, see_list, &from_list);
+    each_op(lo, op->pipeline.body, mark_converted, &from_list);
     if (may_be_in_lanes(lo, op, &all)) keep_in_lanes(lo, op);
     if (all.tails == all.n && all.copies == all.n) each_op(lo, op->pipeline.body, mark_tail, NULL);
     return false;
