@@ -4,6 +4,7 @@
 // Counting requests costs one atomic addition beside a malloc, which is why it is not a build option: the
 // failure tests run the library that ships.
 #include "base/memory.h"
+#include "base/fork.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -62,9 +63,10 @@ void *memory_take_block(size_t bytes, bool *is_used)
     *is_used = false;
     if (c < 0) return memory_alloc(bytes);
     if (must_fail()) return NULL;
-    pthread_mutex_lock(&kept.lock);
-    if (kept.n[c] > 0) block = kept.blocks[c][--kept.n[c]];
-    pthread_mutex_unlock(&kept.lock);
+    if (fork_try_lock(&kept.lock)) {
+        if (kept.n[c] > 0) block = kept.blocks[c][--kept.n[c]];
+        pthread_mutex_unlock(&kept.lock);
+    }
     *is_used = block != NULL;
     if (!block) block = calloc(1, bytes);
     if (block) atomic_fetch_add(&live_blocks, 1);
@@ -74,8 +76,7 @@ void *memory_take_block(size_t bytes, bool *is_used)
 void memory_give_block(void *block, size_t bytes)
 {
     const int c = class_of(bytes);
-    if (c >= 0) {
-        pthread_mutex_lock(&kept.lock);
+    if (c >= 0 && fork_try_lock(&kept.lock)) {
         const bool keeps = kept.n[c] < kept_most[c];
         if (keeps) kept.blocks[c][kept.n[c]++] = block;
         pthread_mutex_unlock(&kept.lock);
