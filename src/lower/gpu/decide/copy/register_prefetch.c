@@ -7,9 +7,9 @@
 // flight, comes late. With two lines, each is loaded anew as soon as it is converted. A copy of the same rows to the
 // columns after the converted ones is their *tail*: loaded, stored and sent with them.
 //
-// Of codes of a byte that become 16 bits a lane has 32 bytes of the tile's row: there, where a list names the rows, four
-// lanes beside each other have one (choose_row_pieces). With two lines of one tensor, a lane has the row indices of both
-// in registers, and works out an address where it loads.
+// Of codes of a byte that become 16 bits a lane has 32 bytes of the tile's row: there, where row indices are made of
+// others, four lanes beside each other have one (choose_row_pieces). With two lines of one tensor, a lane has the row
+// indices of both in registers, and works out an address where it loads.
 //
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
@@ -144,28 +144,6 @@ static bool mark_tail(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-static bool see_list(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op_info(lo, op)->is_row_index && op_info(lo, op)->loads_early;
-    return op->kind == T_FORALL;
-}
-
-// Rows that follow each other without a list are not timed with four lanes beside each other.
-static bool mark_converted(Lowering *lo, TileOp *op, void *context)
-{
-    const bool *const from_list = context;
-    Rows rows;
-    if (op_info(lo, op)->fills && plan_rows(lo, op, &rows)) {
-        TileInfo *const tile = tile_info(lo, rows.store->store.buffer);
-        tile->is_from_registers = true;
-        tile->has_rows_beside |=
-            *from_list && !rows.is_copy && rows.unit == 2 * PIECE && dtype_bits(tile->buffer->type) == 16;
-    }
-    return op->kind == T_FORALL;
-}
-
-// ---- row indices in registers of lanes
-
 static bool loads_tile(const Expr *x, void *lo)
 {
     return x->kind == E_LOAD && tile_info(lo, buffer_root(x->load.buffer)) != NULL;
@@ -177,6 +155,22 @@ static bool see_link(Lowering *lo, TileOp *op, void *context)
     if (op_info(lo, op)->is_row_index) *(bool *)context |= expr_any(op->forall.body->store.value, loads_tile, lo);
     return op->kind == T_FORALL;
 }
+
+// Rows whose indices are not made of others, as those of pages, keep their lanes: there registers spill with four beside each other.
+static bool mark_converted(Lowering *lo, TileOp *op, void *context)
+{
+    const bool *const is_chain = context;
+    Rows rows;
+    if (op_info(lo, op)->fills && plan_rows(lo, op, &rows)) {
+        TileInfo *const tile = tile_info(lo, rows.store->store.buffer);
+        tile->is_from_registers = true;
+        tile->has_rows_beside |=
+            *is_chain && !rows.is_copy && rows.unit == 2 * PIECE && dtype_bits(tile->buffer->type) == 16;
+    }
+    return op->kind == T_FORALL;
+}
+
+// ---- row indices in registers of lanes
 
 static bool is_of_step(Lowering *lo, const TileInfo *tile, const TileOp *pipeline)
 {
@@ -191,8 +185,6 @@ static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversi
 {
     const TileInfo *const to = tile_of_rows(lo, &all->rows);
     bool fits = all->n == 1 && to->has_rows_beside && !to->is_exchanged && all->rows.n_rows == LANE_ROWS_HELD;
-    bool is_chain = false;
-    each_op(lo, pipeline->pipeline.body, see_link, &is_chain);
     for (int i = 0; i < all->rows.n_each; i++)
         fits &= buffer_root(all->rows.each[i].load->load.buffer) == buffer_root(all->rows.runs[0].load->load.buffer);
     for (int i = 0; i < lo->n_declared && fits; i++) {
@@ -201,7 +193,7 @@ static bool may_be_in_lanes(Lowering *lo, const TileOp *pipeline, const Conversi
         if (is_of_step(lo, lo->declared.items[i], pipeline))
             fits = buffer->rank == 1 && expr_as_int(buffer->shape[0], &extent) && extent == LANE_ROWS_HELD;
     }
-    return fits && is_chain;
+    return fits;
 }
 
 static void keep_in_lanes(Lowering *lo, const TileOp *pipeline)
@@ -237,10 +229,10 @@ static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
     if (op->kind != T_PIPELINE || !op_info(lo, op)->has_row_indices || !plan_register_prefetch(lo, op, &all))
         return op->kind == T_FORALL;
     lo->has_register_prefetch = true;
-    bool from_list = false;
-    each_op(lo, op->pipeline.body, see_list, &from_list);
-    each_op(lo, op->pipeline.body, mark_converted, &from_list);
-    if (may_be_in_lanes(lo, op, &all)) keep_in_lanes(lo, op);
+    bool is_chain = false;
+    each_op(lo, op->pipeline.body, see_link, &is_chain);
+    each_op(lo, op->pipeline.body, mark_converted, &is_chain);
+    if (is_chain && may_be_in_lanes(lo, op, &all)) keep_in_lanes(lo, op);
     if (all.tails == all.n && all.copies == all.n) each_op(lo, op->pipeline.body, mark_tail, NULL);
     return false;
 }
