@@ -630,18 +630,24 @@ static void kernels_are_built_beside_a_capture(void **state)
     free_vectors(&v);
 }
 
-static void *launch_odd_rows(void *context) { return launch_product(context, NULL, 61) ? "a launch failed" : NULL; }
-
-static void threads_build_once(void **state)
+// Four of them; each returns what went wrong, or NULL.
+static void run_in_threads(void *run(void *), void *context)
 {
     pthread_t threads[4];
-    Product p = make_product();
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_odd_rows, &p), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, run, context), 0);
     for (int i = 0; i < 4; i++) {
         void *problem;
         pthread_join(threads[i], &problem);
         assert_null(problem);
     }
+}
+
+static void *launch_odd_rows(void *context) { return launch_product(context, NULL, 61) ? "a launch failed" : NULL; }
+
+static void threads_build_once(void **state)
+{
+    Product p = make_product();
+    run_in_threads(launch_odd_rows, &p);
     assert_product(&p, 61);
     free_product(&p);
 }
@@ -786,14 +792,8 @@ static void *launch_from_a_thread(void *context)
 
 static void threads_launch_at_once(void **state)
 {
-    pthread_t threads[4];
     Vectors v = make_vectors();
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_from_a_thread, &v), 0);
-    for (int i = 0; i < 4; i++) {
-        void *problem;
-        pthread_join(threads[i], &problem);
-        assert_null(problem);
-    }
+    run_in_threads(launch_from_a_thread, &v);
     assert_scaled(&v, 4);
     free_vectors(&v);
 }
