@@ -3,7 +3,6 @@
 #define _GNU_SOURCE // environ
 #include "kiln/kiln.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -17,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "../capture.h"
 #include "../skip.h"
 
 static const char source[] = "kernel scale<int BN = 256>(in f32 X[N], out f32 Y[N], f32 a)\n"
@@ -435,106 +435,24 @@ static void too_much_shared_memory_names_the_tiles(void **state)
     kiln_program_free(p);
 }
 
-// ---- capture, with the driver's own functions
-
-typedef struct Driver {
-    int (*begin)(void *stream, int mode);
-    int (*end)(void *stream, void **graph);
-    int (*instantiate)(void **exec, void *graph, unsigned long long flags);
-    int (*launch)(void *exec, void *stream);
-    int (*stream_create)(void **stream, unsigned flags);
-    int (*context_push)(void *context);
-    int (*context_pop)(void **context);
-    int (*retain)(void **context, int device);
-    int (*release)(int device);
-} Driver;
-
-static Driver open_driver(void)
-{
-    Driver d;
-    const char *const given = getenv("KILN_CUDA");
-    void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
-    assert_non_null(library);
-    // clang-format off
-    const struct { const char *name; void *slot; } entries[] = {
-        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end },
-        { "cuGraphInstantiateWithFlags", &d.instantiate }, { "cuGraphLaunch", &d.launch },
-        { "cuStreamCreate", &d.stream_create }, { "cuCtxPushCurrent_v2", &d.context_push },
-        { "cuCtxPopCurrent_v2", &d.context_pop }, { "cuDevicePrimaryCtxRetain", &d.retain },
-        { "cuDevicePrimaryCtxRelease_v2", &d.release } };
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        void *const found = dlsym(library, entries[i].name);
-        assert_non_null(found);
-        memcpy(entries[i].slot, &found, sizeof found);
-    }
-    // clang-format on
-    return d;
-}
+// ---- capture
 
 static void launches_are_captured_into_graphs(void **state)
 {
-    const Driver d = open_driver();
-    void *native, *graph, *exec, *context;
-    kiln_stream *stream;
     Vectors v = make_vectors();
-    assert_int_equal(d.retain(&context, 0), 0);
-    assert_int_equal(d.context_push(context), 0);
-    assert_int_equal(d.stream_create(&native, 1), 0);
-    assert_ok(kiln_stream_wrap(gpu, native, &stream));
-    assert_int_equal(d.begin(native, 0), 0); // global: anything unsafe in any thread fails the capture
-    assert_ok(launch(&v, stream, 5));
-    assert_ok(launch(&v, stream, 7));
-    assert_int_equal(d.end(native, &graph), 0);
-    assert_int_equal(d.instantiate(&exec, graph, 0), 0);
+    Capture c = begin_capture(gpu);
+    assert_ok(launch(&v, c.stream, 5));
+    assert_ok(launch(&v, c.stream, 7));
+    end_capture(&c);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(d.launch(exec, native), 0);
-        assert_ok(kiln_stream_wait(gpu, stream));
+        replay(&c);
         assert_scaled(&v, 7);
     }
-    kiln_stream_close(stream);
-    assert_int_equal(d.context_pop(&context), 0);
-    assert_int_equal(d.release(0), 0);
+    close_capture(&c);
     free_vectors(&v);
 }
 
 // ---- capture of launches that have to be built first
-
-typedef struct Capture {
-    Driver driver;
-    void *context, *native, *exec;
-    kiln_stream *stream;
-} Capture;
-
-static Capture begin_capture(void)
-{
-    Capture c = { .driver = open_driver() };
-    assert_int_equal(c.driver.retain(&c.context, 0), 0);
-    assert_int_equal(c.driver.context_push(c.context), 0);
-    assert_int_equal(c.driver.stream_create(&c.native, 1), 0);
-    assert_ok(kiln_stream_wrap(gpu, c.native, &c.stream));
-    assert_int_equal(c.driver.begin(c.native, 0), 0); // global: anything unsafe in any thread fails the capture
-    return c;
-}
-
-static void end_capture(Capture *c)
-{
-    void *graph;
-    assert_int_equal(c->driver.end(c->native, &graph), 0);
-    assert_int_equal(c->driver.instantiate(&c->exec, graph, 0), 0);
-}
-
-static void replay(const Capture *c)
-{
-    assert_int_equal(c->driver.launch(c->exec, c->native), 0);
-    assert_ok(kiln_stream_wait(gpu, c->stream));
-}
-
-static void close_capture(Capture *c)
-{
-    kiln_stream_close(c->stream);
-    assert_int_equal(c->driver.context_pop(&c->context), 0);
-    assert_int_equal(c->driver.release(0), 0);
-}
 
 enum { SIDE = 128, LONGEST = 192 };
 
@@ -589,7 +507,7 @@ static void assert_product(const Product *p, int64_t k)
 static void a_capture_builds_for_other_rows(void **state)
 {
     Product p = make_product();
-    Capture c = begin_capture();
+    Capture c = begin_capture(gpu);
     assert_ok(launch_product(&p, c.stream, 128));
     assert_ok(launch_product(&p, c.stream, 61));
     end_capture(&c);
@@ -617,7 +535,7 @@ static void kernels_are_built_beside_a_capture(void **state)
     Vectors v = make_vectors();
     pthread_t thread;
     void *problem;
-    Capture c = begin_capture();
+    Capture c = begin_capture(gpu);
     assert_int_equal(pthread_create(&thread, NULL, build_beside, NULL), 0);
     pthread_join(thread, &problem);
     assert_null(problem);
@@ -702,7 +620,7 @@ static void a_build_that_fails_leaves_the_capture(void **state)
 {
     const OtherCache cache = use_empty_cache();
     Product p = make_product();
-    Capture c = begin_capture();
+    Capture c = begin_capture(gpu);
     assert_ok(launch_product(&p, c.stream, 128));
     break_compiler();
     assert_fails(launch_product(&p, c.stream, 61), KILN_TOOLCHAIN, "product, built again for this launch: ");
@@ -736,7 +654,7 @@ static void a_capture_builds_for_large_extents(void **state)
     const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty) };
     for (int i = 0; i < END; i++) here[i] = (uint8_t)(i * 5 + 1);
     assert_ok(kiln_upload(gpu, (char *)x + bytes - END, here, END));
-    Capture c = begin_capture();
+    Capture c = begin_capture(gpu);
     assert_ok(kiln_launch(corners, c.stream, args, 2));
     end_capture(&c);
     replay(&c);

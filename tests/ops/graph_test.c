@@ -4,46 +4,10 @@
 #include "kiln/ops/moe.h"
 #include "kiln/ops/paged.h"
 #include "kiln/ops/recurrent.h"
+#include "../capture.h"
 #include "support.h"
 
-#include <dlfcn.h>
-
 enum { B = 3, HQ = 4, SIZE = 64, PAGES = 12, EACH = 4, K = KILN_MLA_KEY, V = KILN_MLA_VALUE };
-
-// The driver's own functions: graphs are its user's business, not Kiln's.
-typedef struct Driver {
-    int (*retain)(void **context, int device);
-    int (*release)(int device);
-    int (*push)(void *context);
-    int (*pop)(void **context);
-    int (*create)(void **stream, unsigned flags);
-    int (*destroy)(void *stream);
-    int (*begin)(void *stream, int mode);
-    int (*end)(void *stream, void **graph);
-    int (*instantiate)(void **exec, void *graph, unsigned long long flags);
-    int (*launch)(void *exec, void *stream);
-} Driver;
-
-static Driver open_driver(void)
-{
-    Driver d;
-    const char *const given = getenv("KILN_CUDA");
-    void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
-    // clang-format off
-    const struct { const char *name; void *slot; } entries[] = {
-        { "cuDevicePrimaryCtxRetain", &d.retain }, { "cuDevicePrimaryCtxRelease_v2", &d.release }, { "cuCtxPushCurrent_v2", &d.push },
-        { "cuCtxPopCurrent_v2", &d.pop }, { "cuStreamCreate", &d.create }, { "cuStreamDestroy_v2", &d.destroy },
-        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end }, { "cuGraphInstantiateWithFlags", &d.instantiate },
-        { "cuGraphLaunch", &d.launch } };
-    assert_non_null(library);
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        void *const found = dlsym(library, entries[i].name);
-        assert_non_null(found);
-        memcpy(entries[i].slot, &found, sizeof found);
-    }
-    // clang-format on
-    return d;
-}
 
 typedef struct Step {
     Array *q, *cache, *table, *lengths, *keys, *slots, *out, *lse, *plan, *workspace;
@@ -106,55 +70,15 @@ static void run_step(const Step *s, kiln_stream *stream)
                                                        .workspace_bytes = s->workspace->bytes }));
 }
 
-// ---- capturing
-
-typedef struct Capture {
-    Driver driver;
-    void *context, *native, *exec;
-    kiln_stream *stream;
-} Capture;
-
-static void begin_capture(Capture *c)
-{
-    c->driver = open_driver();
-    assert_int_equal(c->driver.retain(&c->context, 0), 0);
-    assert_int_equal(c->driver.push(c->context), 0);
-    assert_int_equal(c->driver.create(&c->native, 1), 0);
-    assert_ok(kiln_stream_wrap(device, c->native, &c->stream));
-    assert_int_equal(c->driver.begin(c->native, 0), 0); // global: anything unsafe in any thread fails the capture
-}
-
-static void end_capture(Capture *c)
-{
-    void *graph;
-    assert_int_equal(c->driver.end(c->native, &graph), 0);
-    assert_int_equal(c->driver.instantiate(&c->exec, graph, 0), 0);
-}
-
-static void replay(const Capture *c)
-{
-    assert_int_equal(c->driver.launch(c->exec, c->native), 0);
-    assert_ok(kiln_stream_wait(device, c->stream));
-}
-
-static void close_capture(Capture *c)
-{
-    kiln_stream_close(c->stream);
-    assert_int_equal(c->driver.destroy(c->native), 0);
-    assert_int_equal(c->driver.pop(&c->context), 0);
-    assert_int_equal(c->driver.release(0), 0);
-}
-
 static void a_step_is_captured(void **state)
 {
     static const int some[B] = { 1, 64, 130 }, others[B] = { 200, 3, 255 };
-    Capture c;
     if (on_cpu()) skip_because("graphs are CUDA's");
     const Step captured = make_step(), plain = make_step();
     send_lengths(&captured, some);
     run_step(&captured, NULL); // the cache is appended to
     assert_ok(kiln_stream_wait(device, NULL));
-    begin_capture(&c);
+    Capture c = begin_capture(device);
     run_step(&captured, c.stream);
     end_capture(&c);
 
@@ -183,7 +107,6 @@ static void sparse_attention_is_captured(void **state)
 {
     enum { S = 18, KEYS = 70, HI = 8, DI = 32 };
     if (on_cpu()) skip_because("graphs are CUDA's");
-    Capture c;
     Array *const index_q = ARRAY(KILN_E4M3, S, HI, DI), *const index_k = ARRAY(KILN_E4M3, KEYS, DI),
                  *const scales = ARRAY(KILN_F32, KEYS), *const weights = ARRAY(KILN_F32, S, HI),
                  *const ends = ARRAY(KILN_I32, S), *const q = ARRAY(KILN_BF16, S, HQ, K),
@@ -205,7 +128,7 @@ static void sparse_attention_is_captured(void **state)
                                       .rows = 16 };
     assert_ok(kiln_indexed_attention_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
-    begin_capture(&c);
+    Capture c = begin_capture(device);
     assert_ok(kiln_indexed_attention(ops, c.stream, &a));
     end_capture(&c);
     for (int i = 0; i < S; i++) set(ends, i, i * 4);
@@ -228,7 +151,6 @@ static void a_paged_plan_is_captured(void **state)
     enum { H = 4, D = 64 };
     static const int some[B] = { 1, 64, 130 }, others[B] = { 200, 3, 255 };
     if (on_cpu()) skip_because("graphs are CUDA's");
-    Capture c;
     const Step step = make_step(); // its table and lengths
     Array *const q = ARRAY(KILN_F16, B, H, D), *const k = ARRAY(KILN_F16, PAGES, SIZE, 1, D),
                  *const v = ARRAY(KILN_F16, PAGES, SIZE, 1, D), *const out = ARRAY(KILN_F16, B, H, D);
@@ -252,7 +174,7 @@ static void a_paged_plan_is_captured(void **state)
     assert_ok(kiln_paged_attention_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
     assert_ok(kiln_stream_wait(device, NULL));
-    begin_capture(&c);
+    Capture c = begin_capture(device);
     assert_ok(kiln_paged_plan_make(ops, c.stream, &batch, &plan));
     assert_ok(kiln_paged_attention(ops, c.stream, &a));
     end_capture(&c);
@@ -299,11 +221,10 @@ static void *copy_of(const Array *x) { return memcpy(test_malloc(x->bytes), x->h
 // `change` draws the inputs that differ.
 static void check_captured(Layer *layer, void change(Layer *layer))
 {
-    Capture c;
     void *replayed[MOST_OUTPUTS] = { 0 };
     send_inputs(layer);
     assert_ok(kiln_stream_wait(device, NULL));
-    begin_capture(&c);
+    Capture c = begin_capture(device);
     layer->run(layer, c.stream);
     end_capture(&c);
     change(layer);
