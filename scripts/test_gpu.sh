@@ -6,11 +6,12 @@
 # BUILD is built first, with CMake or without. If it holds a `kiln` but no CMakeCache.txt or objects, it was made on
 # another machine (scripts/gpu_kit.sh) and is used as it is. Parts, in this order:
 #
-#   the runtime, examples    tests/gpu/device_test.c, alone; examples
+#   the runtime              tests/gpu/device_test.c, alone
+#   long                     the operators at full size: the parts that take longest
+#   examples
 #   kernels, language        every case of a .tile file on the device; a part for each file of kernels/ and tests/language/run
 #   operators                tests/ops, the programs of tests/unit/language, and large tensors on the device
 #   memcheck, racecheck, synccheck    a small case of some kernels under compute-sanitizer
-#   long                     the operators at full size
 #   sm_80, checked           some cases of every file as generic code, and with checks
 #
 # LANES parts (a third of the processors, 2 to 12) run at once, each with a limit, and all of them within LIMIT seconds
@@ -202,6 +203,7 @@ run_lanes() { xargs -P "${LANES:-$lanes}" -n 2 sh "$script" --part; }
 
 echo "gpu_device_test 60" | run_lanes
 {
+    for test in attention_prefill mla_decode mla_sparse; do echo "long:ops_${test}_test 300"; done
     echo "example_scale 60"
     echo "example_decode_loop 60"
     files=$(for file in $(ls -S kernels/*/*.tile) tests/language/run/*.tile; do grep -q '^check ' "$file" && echo "$file"; done)
@@ -214,9 +216,6 @@ echo "gpu_device_test 60" | run_lanes
             sanitized_cases | sed -n "s/^[mrs-]*$(echo $tool | cut -c 1)[mrs-]* [^ ]* \([^<]*\)<.*/$tool:\1 90/p"
         done
     fi
-    echo "long:ops_attention_prefill_test 300"
-    echo "long:ops_mla_decode_test 300"
-    echo "long:ops_mla_sparse_test 300"
     for file in $files; do echo "sm_80:$file 150"; done
     for file in $files; do echo "checked:$file 150"; done
 } | grep -E "${PARTS:-.}" >"$logs/parts"
