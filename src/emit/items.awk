@@ -68,16 +68,20 @@ function define(name, i)
     if (!(name in makers)) names[++n_names] = name
     if (index(makers[name] " ", " " i " ") == 0) makers[name] = makers[name] " " i
 }
-function define_all(s, i,    n, piece, k)
+function define_all(s, i,    n, piece, k, is_call, name)
 {
     while (gsub(/\([^(){}]*\)/, "@", s) + gsub(/\{[^(){}]*\}/, ";", s) > 0) { }
     while (gsub(/<[^<>]*>/, "", s) > 0) { }
     gsub(/__align__@/, "", s)
     n = split(s, piece, ";")
     for (k = 1; k <= n; k++) {
+        is_call = piece[k] ~ /^[^=[]*@/
         sub(/[@=[].*/, "", piece[k])
         gsub(/[ \n]+$/, "", piece[k])
-        if (match(piece[k], /[A-Za-z_][A-Za-z0-9_]*$/)) define(substr(piece[k], RSTART), i)
+        if (!match(piece[k], /[A-Za-z_][A-Za-z0-9_]*$/)) continue
+        name = substr(piece[k], RSTART)
+        define(name, i)
+        if (is_call) functions[name] = 1
     }
 }
 
@@ -138,6 +142,7 @@ function used_by(i,    s, word, list, n, k, done)
     for (s = uses[i] "\n" whole[i]; match(s, /[A-Za-z_][A-Za-z0-9_]*/); s = substr(s, RSTART + RLENGTH)) {
         word = substr(s, RSTART, RLENGTH)
         if (!(word in makers) || (word in done)) continue
+        if ((word in functions) && substr(s, RSTART + RLENGTH) !~ /^ *[(<]/) continue    # a variable of that name
         done[word] = 1
         list = list makers[word]
     }

@@ -80,6 +80,8 @@ static const Case cases[] = {
     { "unpack_i4_bf16<8>(v, x)",
       { "UNPACK_INTEGERS(i4, 4, 8)", "#define UNPACK_PAIRS(", "void store_pair(", "pair_less_bf16(" }, { "UNPACK_INTEGERS(u4", "e2m1" } },
     { "round_e4m3<4>(w, v)", { "ROUNDING(e4m3, 4)", "pack_e4m3(float lo" }, { "ROUNDING(bf16" } },
+    // a parameter that has a function's name
+    { "load_whole<8>(w, p, true)", { "void load_whole(uint32_t *w, const T *p, bool inside)" }, { "int32_t inside(" } },
     // specialisations
     { "typename Run<4, float>::type x;", { "struct Piece;", "struct Piece<16>", "struct Piece<1>" } },
     // what lies between #if and #endif
