@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # compare_texts.sh - whether two builds of Kiln emit the same C and CUDA text for every kernel and language case.
-# usage: compare_texts.sh [--names] BEFORE [AFTER]
+# usage: compare_texts.sh [--names|--kernels] BEFORE [AFTER]
 #
 # BEFORE and AFTER are build folders (such as build), or commits, which are built aside. AFTER is build if it is not given.
 # Both take today's kernels. Forms: sm_90a, sm_80, --check, and those of CPUs. --names: what was only renamed is the same.
+# --kernels: what CUDA texts hold of the prelude is passed over.
 set -eu
 cd "$(dirname "$0")/.."
 names=
-[ "${1:-}" = --names ] && { names=--names; shift; }
+case ${1:-} in --names | --kernels) names=$1; shift ;; esac
 [ $# -ge 1 ] || { sed -n '4p' "$0" | cut -c3-; exit 2; }
 folder=$(mktemp -d)
 trap 'git worktree remove --force "$folder/before-tree" 2>/dev/null || :; git worktree remove --force "$folder/after-tree" 2>/dev/null || :; rm -rf "$folder"' EXIT

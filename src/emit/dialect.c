@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // dialect.c - the languages that Loop IR is printed in: C, with the macros of src/lower/cpu/prelude, and CUDA C.
+#include "emit/prelude.h"
 #include "emit/print.h"
 
 const Dialect dialect_c = {
@@ -28,6 +29,7 @@ const Dialect dialect_cuda = {
     },
     .f64_bits = "__longlong_as_double",
     .f32_bits = "__int_as_float",
+    .prelude = &prelude_cuda,
     .overloads = true,
 };
 // clang-format on

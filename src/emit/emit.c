@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // emit.c - statements and functions of Loop IR as C or CUDA C. Equal units give equal texts.
 #include "emit/escape.h"
+#include "emit/prelude.h"
 #include "emit/print.h"
 
 enum { SHORT_STEPS = 16 };
@@ -210,18 +211,21 @@ static void emit_signature(const Emitter *e, const LoopFunction *f)
 
 void emit_unit(Text *out, const LoopUnit *unit, const Dialect *dialect)
 {
-    const Emitter e = { out, dialect, names_of_unit(unit->arena, unit) };
+    Text own = { .arena = unit->arena };
+    const Emitter e = { &own, dialect, names_of_unit(unit->arena, unit) };
     if (unit->head) text_print(out, "%s", unit->head);
     for (int i = 0; i < unit->n_preludes; i++) {
         const char *const text = prelude_text(unit->preludes[i]);
         assert(text && "a lowering names preludes that exist");
         text_add(out, text, strlen(text));
     }
-    if (unit->helpers) text_add(out, unit->helpers, strlen(unit->helpers));
+    if (unit->helpers) text_add(&own, unit->helpers, strlen(unit->helpers));
     for (int f = 0; f < unit->functions.count; f++) {
-        text_print(out, "\n");
+        text_print(&own, "\n");
         emit_signature(&e, unit->functions.items[f]);
         emit_braces(&e, unit->functions.items[f]->body, 0);
-        text_print(out, "\n");
+        text_print(&own, "\n");
     }
+    if (dialect->prelude) prelude_add_used(out, dialect->prelude, text_cstr(&own));
+    if (own.data) text_add(out, own.data, own.length);
 }

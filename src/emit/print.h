@@ -13,7 +13,8 @@ struct Dialect {
     const char *loops[LOOP_NO_UNROLL + 1]; // the line before a loop; NULL: none
     const char *vectors[DTYPE_COUNT];      // "float": of it and lanes a vector's type is made; NULL: by an attribute
     const char *f64_bits, *f32_bits;       // functions that make what has no literal; NULL: C's builtins do
-    bool overloads;                        // functions of integers: math_min; else each type has its own
+    const struct Prelude *prelude; // of which a unit has what it uses (prelude.h); NULL: the parts that it names
+    bool overloads;                // functions of integers: math_min; else each type has its own
     // Signed arithmetic is computed unsigned, and a quotient of i32 as one of i64, as the language defines them.
     bool wraps_unsigned;
 };

@@ -98,13 +98,13 @@ typedef struct LoopFunction {
     LoopStmt *body;
 } LoopFunction;
 
-// A unit of emitted source: the prelude parts it needs, helper functions, the kernel.
+// A unit of emitted source: what it needs of a prelude, helper functions, the kernel.
 typedef struct LoopUnit {
     Arena *arena;
     const char *head; // text before everything else, such as macros that choose prelude parts; NULL: none
     const char **preludes;
-    int n_preludes;      // names of prelude texts, in order, each once
-    const char *helpers; // target text printed after the preludes (instruction wrappers); NULL: none
+    int n_preludes;      // names of prelude parts, in order, each once; none for CUDA (emit/prelude.h)
+    const char *helpers; // target text printed after the prelude (instruction wrappers); NULL: none
     VEC(LoopFunction *) functions;
     int n_vars;                      // ids given so far
     const struct Schedule *schedule; // of a GPU's kernel: lower/gpu/schedule/schedule.h; else NULL

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // emitted_texts.c - the C and CUDA text of every kernel, of all forms, to be compared with what another build makes.
 // usage: emitted_texts write FOLDER FILE|FOLDER...
-//        emitted_texts compare [--names] BEFORE AFTER
+//        emitted_texts compare [--names|--kernels] BEFORE AFTER
 //
 // `write` makes a file for each source and form. It holds, for each build of the file's checks, the hash of the launch plan
 // and the text of every step, or the error. Nothing is compiled and nothing runs, so all forms can be made anywhere.
 // `compare` says what differs. With --names, identifiers may have been renamed one to one within a text, and comments
 // may differ; the renamed ones are listed, for people to look at. Variables of the kernel (their names begin with the
 // prefix of variables) and all other names are renamed apart: a kernel's `first` is not the `first` of a prelude.
+// With --kernels, what CUDA texts hold of the prelude is passed over: a change of it, or of which items a text needs,
+// would hide whether kernels changed.
 // scripts/compare_texts.sh does both.
 #define _GNU_SOURCE // scandir, mkdir
 #include "runtime/build.h"
@@ -277,7 +279,21 @@ static void blank_plans(char *text)
     for (char *p = text; (p = strstr(p, "\nplan ")) != NULL; p++) memset(p + 6, '-', strcspn(p + 6, "\n"));
 }
 
-static int compare_folders(const char *before, const char *after, bool names)
+static void drop_preludes(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from;) {
+        const char *plan = strstr(from, "\nplan "),
+                   *kernel = plan ? strstr(plan, "\nstruct __align__(64) KernelParams") : NULL;
+        const size_t kept = kernel ? (size_t)(plan + 1 + strcspn(plan + 1, "\n") - from) : strlen(from);
+        memmove(to, from, kept);
+        to += kept;
+        from = kernel ? kernel : from + kept;
+    }
+    *to = 0;
+}
+
+static int compare_folders(const char *before, const char *after, bool names, bool kernels)
 {
     struct dirent **items;
     int different = 0, missing = 0;
@@ -292,6 +308,10 @@ static int compare_folders(const char *before, const char *after, bool names)
             blank_plans(was);
             blank_plans(now);
         }
+        if (was && now && kernels) {
+            drop_preludes(was);
+            drop_preludes(now);
+        }
         if (!was || !now) missing++, printf("MISSING: %s\n", was ? b : a);
         else if (!(names ? same_but_for_names : same_exactly)(items[i]->d_name, was, now)) different++;
         memory_free(was);
@@ -305,16 +325,18 @@ static int compare_folders(const char *before, const char *after, bool names)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: emitted_texts write FOLDER FILE|FOLDER...\n       emitted_texts compare [--names] BEFORE AFTER\n");
+    fprintf(
+        stderr,
+        "usage: emitted_texts write FOLDER FILE|FOLDER...\n       emitted_texts compare [--names|--kernels] BEFORE AFTER\n");
     return 2;
 }
 
 int main(int argc, char **argv)
 {
     const bool names = argc > 2 && strcmp(argv[2], "--names") == 0;
-    if (argc == 4 + names && strcmp(argv[1], "compare") == 0)
-        return compare_folders(argv[2 + names], argv[3 + names], names);
+    const bool kernels = argc > 2 && strcmp(argv[2], "--kernels") == 0;
+    if (argc == 4 + (names || kernels) && strcmp(argv[1], "compare") == 0)
+        return compare_folders(argv[argc - 2], argv[argc - 1], names, kernels);
     if (argc < 4 || strcmp(argv[1], "write") != 0) return usage();
     int texts = 0;
     if (!folder_make(argv[2])) return fprintf(stderr, "%s: %s\n", argv[2], strerror(errno)), 2;

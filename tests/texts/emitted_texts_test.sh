@@ -31,6 +31,11 @@ edit '0,/\<threadIdx\>/s/\<threadIdx\>/blockIdx/'
 expect 1 '^DIFFERS: ' "$texts" compare --names "$folder/one" "$folder/edited"
 edit 's/\(+ *\)4\>/\15/'
 expect 1 '^DIFFERS: ' "$texts" compare --names "$folder/one" "$folder/edited"
+edit 's/fminf(a, b)/fmaxf(a, b)/'
+expect 1 '^DIFFERS: ' "$texts" compare "$folder/one" "$folder/edited"
+expect 0 '^8 passed, 0 failed' "$texts" compare --kernels "$folder/one" "$folder/edited"
+edit 's/__syncthreads()/__syncwarp()/'
+expect 1 '^DIFFERS: .*sm_90a, line' "$texts" compare --kernels "$folder/one" "$folder/edited"
 rm "$folder"/two/*sm_80
 expect 1 '^MISSING: ' "$texts" compare "$folder/one" "$folder/two"
 expect 2 '^usage' "$texts" compare

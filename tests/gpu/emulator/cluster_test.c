@@ -5,7 +5,7 @@
 // A fault is one piece of a kernel's text replaced by another. Some seeds may miss it; one of those tried must find it,
 // and without a fault none may find anything.
 #include "base/memory.h"
-#include "emit/emit.h"
+#include "emit/prelude.h"
 #include "runtime/cuda_driver.h"
 #include "toolchain/toolchain.h"
 
@@ -208,7 +208,6 @@ static const Fault faults[] = {
     { "read before the store has written", stored, "/* written */ tma_wait_written(0);", "", "trap" },
 };
 
-static const char *const preludes[] = { "cuda/types", "cuda/threads", "cuda/barrier", "cuda/tma", "cuda/cluster" };
 static char source[1 << 18], said[1 << 16];
 static uint64_t numbers, results;
 static CuTensorMap map;
@@ -222,17 +221,27 @@ static void must(int error, const char *what)
 }
 
 // false: `from` is not in the text, once
-static bool make_source(const char *text, const char *from, const char *to)
+static bool replace(char *text, const char *from, const char *to)
 {
-    source[0] = 0;
-    for (size_t i = 0; i < sizeof preludes / sizeof *preludes; i++) strcat(source, prelude_text(preludes[i]));
-    char *const kernel = source + strlen(source);
-    strcpy(kernel, text);
-    char *const at = from ? strstr(kernel, from) : NULL;
-    if (!at) return !from;
+    char *const at = strstr(text, from);
+    if (!at) return false;
     memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
     memcpy(at, to, strlen(to));
     return !strstr(at + strlen(to), from);
+}
+
+static bool make_source(const char *text, const char *from, const char *to)
+{
+    static char kernel[1 << 14];
+    strcpy(kernel, text);
+    const bool is_once = !from || replace(kernel, from, to);
+    Arena *const arena = arena_new();
+    if (!arena || setjmp(arena->out_of_memory) != 0) exit(1);
+    Text out = { .arena = arena };
+    prelude_add_used(&out, &prelude_cuda, kernel);
+    snprintf(source, sizeof source, "%s%s", text_cstr(&out), kernel);
+    arena_free(arena);
+    return is_once;
 }
 
 static void *compiled(void **module)

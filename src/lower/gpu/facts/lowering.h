@@ -95,7 +95,6 @@ typedef struct Lowering {
     const bool *several_writers; // by buffer, once they are found (several_writers.c)
     bool adds_floats;            // atomically: the order matters
     bool calls_printf;           // some statement prints or asserts
-    bool uses_fma;               // some product is by multiply-adds
     VEC(Rewritten) rewritten;    // statements that were seen to be copies (forall_copies.c)
     VEC(const char *) notes;     // for explain
     int n_barriers;              // the same: of those that it lists
@@ -122,7 +121,6 @@ typedef struct Lowering {
     bool in_pairs;          // long and short ones
     bool *in_backward_slice;
     int n_in_backward_slice;    // by variable id: the producer computes it
-    bool has_rows;              // consumers copy rows by cp.async (gather.c)
     bool has_register_prefetch; // the producer group holds rows of the next step (register_prefetch.c)
     bool remakes_addresses; // of transfers, where they are used: no registers are left to keep them (register_limits.c)
 

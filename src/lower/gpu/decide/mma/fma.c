@@ -91,6 +91,5 @@ bool finish_fma(Lowering *lo, Product *p)
     acc->laid_by = p->op;
     share_operand(lo, p, &p->left);
     share_operand(lo, p, &p->right);
-    lo->uses_fma = true;
     return true;
 }

@@ -279,7 +279,6 @@ static void act_rows(Lowering *lo, TileOp *op, const RowsPlan *rows)
     record_accesses(lo, &action, op);
     action.print = rows;
     act(lo, action);
-    lo->has_rows = true;
 }
 
 static void act_form(Lowering *lo, TileOp *op, const void *plan)

@@ -34,15 +34,8 @@ struct Printer {
     Lowering own; // what `lo` is
     LoopUnit *unit;
     LoopList *out;
-    Text helpers;          // instruction wrappers of exactly the shapes in use
-    bool traps;            // some code may stop the kernel
-    bool has_stepped_rows; // some code copies them (print_stepped_rows.c)
-    bool has_shifted_rows; // the same (print_shifted_rows.c)
-    bool has_unaligned;    // some code calls functions of unaligned.cuh
-    bool has_quads;        // some code stores by them (print_map.c)
-    bool has_pairs;        // some code calls functions of pairs.cuh
-    bool has_codes;        // some code stores codes as 16 bits (moves.c)
-    bool has_unpacked;     // some code calls functions of unpack.cuh
+    Text helpers; // instruction wrappers of exactly the shapes in use
+    bool traps;   // some code may stop the kernel
     Var **vars;
     int n_vars; // by Tile IR variable id: the variable that stands for it
     Table tile_vars, ring_vars, product_vars, op_vars, early_loads; // by what they belong to: see below

@@ -182,7 +182,6 @@ void begin_shifted_rows(Printer *pr, const Action *action)
         vars->held[i] = emit_array(pr, DTYPE_U32, "held", rows->copies[i].tail_words);
     }
     pr->shifted_vars = vars;
-    pr->has_shifted_rows = true;
     if (rows->ahead) fetch_first(pr, rows);
     print_loop(pr, action);
     if (rows->ahead) begin_ahead(pr, rows);

@@ -158,7 +158,6 @@ void begin_stepped_rows(Printer *pr, const Action *action)
     vars->held = emit_array(pr, DTYPE_U32, "held", stepped_registers(rows));
     load_ahead(pr, vars);
     pr->stepped_vars = vars;
-    pr->has_stepped_rows = true;
     print_loop(pr, action);
 }
 

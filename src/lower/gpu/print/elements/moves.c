@@ -175,7 +175,6 @@ static void emit_unaligned_load(Printer *pr, int width, Expr *raw, const Place *
     emit_call(pr, arena_printf(pr->arena, "load_unaligned<%d>", width), 6, raw,
               expr_address(pr->arena, place->pointer, place->at), stride, or_true(pr, place->rows_inside),
               place->column, columns);
-    pr->has_unaligned = true;
 }
 
 // Loads of all iterations of the batch into their words. `trusting`: rows divide into whole vectors.
@@ -383,7 +382,6 @@ static void emit_codes(Printer *pr, Iteration *it)
                                       : arena_printf(pr->arena, "%s<%d>", name, width),
                   2, var_of(pr, values), load_codes(pr, it, i, dtype_bits(of)));
     }
-    pr->has_unpacked |= it->n_codes > 0;
 }
 
 void emit_vector_loads(Printer *pr, Iteration *it)
@@ -413,7 +411,6 @@ void emit_vector_loads(Printer *pr, Iteration *it)
         it->stored[i].rounds = rounds_together(store, width);
         const bool of_fp8 = it->stored[i].rounds && is_fp8(store->store.value->convert.a->type);
         it->stored[i].codes = of_fp8 ? converted_codes(pr, it, store, width) : -1;
-        pr->has_codes |= it->stored[i].codes >= 0;
         if (it->stored[i].codes >= 0) continue;
         const DType type = waits_in_f32(pr, it, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
         it->stored[i].values = emit_array(pr, type, arena_printf(pr->arena, "%s_out", buffer->name), width);

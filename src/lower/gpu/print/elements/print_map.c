@@ -292,7 +292,6 @@ static void emit_wide_stores(Printer *pr, const MapPlan *plan, Iteration *it)
     if (!pr->is_muted) store_quad(pr, plan->addressed_rows, words, it);
     *var_slot(pr, it->indices[1].var) = NULL;
     end_nest(pr, &blocks);
-    pr->has_quads = true;
 }
 
 static void emit_columns(Printer *pr, const MapPlan *plan, Iteration *it)

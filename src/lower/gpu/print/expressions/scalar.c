@@ -239,15 +239,6 @@ static Expr *lower_atomic(Printer *pr, Expr *x, const Iteration *it)
     return place.inside ? expr_select(pr->arena, place.inside, call, zero_of(pr->lo, type)) : call;
 }
 
-// Of the prelude's pairs.cuh.
-static bool is_of_pairs(const char *name)
-{
-    static const char *const names[] = { "fma2_f16", "fma2_bf16", "select_bytes" };
-    for (int i = 0; i < COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
-}
-
 Expr *lower_expr(Printer *pr, Expr *x, const Iteration *it)
 {
     Arena *const a = pr->arena;
@@ -287,7 +278,6 @@ Expr *lower_expr(Printer *pr, Expr *x, const Iteration *it)
     case E_CALL: {
         Expr **const args = NEW_ARRAY(a, Expr *, x->call.n + 1);
         for (int i = 0; i < x->call.n; i++) args[i] = lower_expr(pr, x->call.args[i], it);
-        pr->has_pairs |= is_of_pairs(x->call.name);
         return expr_call(a, loop_type(x->type), x->call.name, x->call.n, args);
     }
     case E_INDEX:

@@ -7,48 +7,10 @@
 
 // ---- the unit
 
-static bool has_walks(const Lowering *lo)
-{
-    bool any = false;
-    for (int i = 0; i < lo->maps.count; i++) any |= lo->maps.items[i]->im2col != NULL;
-    return any;
-}
-
-static void add_preludes(Printer *pr)
-{
-    const Lowering *const lo = pr->lo;
-    const GpuTarget *const gpu = lo->gpu;
-    // clang-format off
-    const struct { const char *name; bool in_backward_slice; } preludes[] = {
-        { "cuda/types", true }, { "cuda/convert", true }, { "cuda/math", true }, { "cuda/threads", true },
-        { "cuda/vector", true }, { "cuda/atomic", true }, { "cuda/tensor_core", true },
-        { "cuda/barrier", gpu->mbarriers }, { "cuda/tma", gpu->tma },
-        { "cuda/im2col", has_walks(lo) }, { "cuda/stage", gpu->stmatrix || lo->scratch_is_swizzled },
-        { "cuda/check", lo->kernel->checked },
-        { "cuda/multistage", lo->multistages.count > 0 },
-        { "cuda/cluster", lo->shares },
-        { "cuda/rows", lo->has_producer_group || lo->has_rows },
-        { "cuda/fma", lo->uses_fma },
-        { "cuda/stepped", pr->has_stepped_rows || pr->has_shifted_rows },
-        { "cuda/shifted", pr->has_shifted_rows },
-        { "cuda/unaligned", pr->has_unaligned },
-        { "cuda/quads", pr->has_quads },
-        { "cuda/around", lo->begins_anywhere },
-        { "cuda/pairs", pr->has_pairs },
-        { "cuda/codes", pr->has_codes }, { "cuda/unpack", pr->has_unpacked },
-        { "cuda/trace", lo->target->trace },
-    };
-    // clang-format on
-    pr->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));
-    for (int i = 0; i < COUNT(preludes); i++)
-        if (preludes[i].in_backward_slice) pr->unit->preludes[pr->unit->n_preludes++] = preludes[i].name;
-}
-
 void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
 {
     const Lowering *const lo = pr->lo;
     LoopUnit *const unit = pr->unit;
-    add_preludes(pr);
     Text helpers = { .arena = lo->arena };
     text_print(&helpers, "\nstruct __align__(64) KernelParams {\n");
     if (words || !(pr->traps || lo->target->trace)) // it has some member
