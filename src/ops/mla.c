@@ -10,6 +10,7 @@ enum {
     COUNT_MAX = 1 << 24, // of everything in a shape
     TILE_ROWS = 64,      // query rows of an instance on a GPU
     TILE_ROWS_CPU = 16,
+    FEW_ROWS = 512, // of all requests
 };
 
 static const int64_t ROWS_MAX = INT64_C(1) << 50; // of results
@@ -315,6 +316,14 @@ static kiln_status check_page_size(const Call *call, bool bytes)
                            size);
 }
 
+// Partial results of few rows are of 16 bits, where to write and to read them again is much of the time. More of them take no
+// longer in f32, nor do those of fewer heads than a tile has.
+static const char *partial_type(const kiln_ops *ops, const kiln_mla_shape *s)
+{
+    const int64_t rows = s->queries * s->query_heads;
+    return !ops_on_cpu(ops) && rows >= TILE_ROWS && s->batch * rows <= FEW_ROWS ? ", PT=f16" : "";
+}
+
 static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a, const kiln_mla_shape *shape)
 {
     const char *const causal = a->causal && shape->queries > 1 ? "true" : "false"; // one query sees all keys either way
@@ -324,8 +333,9 @@ static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a, const 
         return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8",
                            "CAUSAL=%s, ROUND_SCALE=%s, %s%d%s", causal, a->round_scales ? "true" : "false", cut, number,
                            LACKS(a->lse, "LSE"));
-    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d%s",
-                       kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"), LACKS(a->lse, "LSE"));
+    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d%s%s",
+                       kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"),
+                       a->q->type == KILN_BF16 ? partial_type(call->ops, shape) : "", LACKS(a->lse, "LSE"));
 }
 
 // The 584-byte format is for sparse decoding alone.
@@ -444,12 +454,12 @@ static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a
     const char *const cut =
         takes_halves(call->ops, shape) ? "PAIR=1, HALVES=" : fp8_cut(call->ops, shape->query_heads, &number);
     // Scales of the 584-byte format are as exact in bf16: one kernel for both.
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%-s%-s%-s%-s%-s%-s%-s",
-                       cut, number, (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false",
-                       keys == KILN_MLA_KEY ? ", SCALES=none" : "",
-                       a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", LACKS(a->topk_lengths, "LIMIT"),
-                       LACKS(a->sink, "SINK"), LACKS(a->extra_cache, "CACHE2=none, INDEX2"),
-                       LACKS(a->extra_topk_lengths, "LIMIT2"), LACKS(a->lse, "LSE"));
+    return call_kernel(
+        call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%s%-s%-s%-s%-s%-s%-s%-s", cut, number,
+        (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false", partial_type(call->ops, shape),
+        keys == KILN_MLA_KEY ? ", SCALES=none" : "", a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none",
+        LACKS(a->topk_lengths, "LIMIT"), LACKS(a->sink, "SINK"), LACKS(a->extra_cache, "CACHE2=none, INDEX2"),
+        LACKS(a->extra_topk_lengths, "LIMIT2"), LACKS(a->lse, "LSE"));
 }
 
 static kiln_status prepare_sparse(Call *call, const void *args)

@@ -224,7 +224,7 @@ static void check_decode(Case c)
         .lse = c.out_alone ? NULL : &lse->tensor,
         .round_scales = c.round_scales };
     assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &args, &bytes));
-    assert_int_equal(bytes, decoding_bytes(&plan));
+    assert_true(bytes <= decoding_bytes(&plan)); // partial results may be of 16 bits
     Array *const workspace = bytes_new(bytes);
     args.workspace = workspace->tensor.data;
     args.workspace_bytes = bytes;

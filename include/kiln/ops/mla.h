@@ -78,8 +78,8 @@ typedef struct kiln_mla_plan {
 
 /* Bytes of device memory that a plan of this shape takes, and those of a smaller batch. */
 KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
-/* Bytes of workspace that decoding with a plan of this shape takes, and of a smaller batch: what kiln_mla_decode_workspace_size
- * and kiln_mla_decode_sparse_workspace_size say, before there is a plan. Nothing is built. */
+/* Bytes of workspace that suffice for decoding with a plan of this shape, and of a smaller batch: no fewer than what
+ * kiln_mla_decode_workspace_size and kiln_mla_decode_sparse_workspace_size say, before there is a plan. Nothing is built. */
 KILN_API kiln_status kiln_mla_workspace_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
 
 typedef struct kiln_mla_plan_args {

@@ -26,12 +26,12 @@ check attention_forward 90 kernels/attention/forward.tile attention_forward
 check attention_forward_sm_80 80 kernels/attention/forward.tile attention_forward
 check attention_backward 90 kernels/attention/backward.tile attention_backward_main
 check attention_backward_small 90 kernels/attention/backward.tile attention_backward_small T=bf16 D=64 DV=64 S=4096 SKV=4096
-check mla_decode 90 kernels/mla/decode.tile mla_decode
+check mla_decode 90 kernels/mla/decode.tile mla_decode UNIT=none
 check mla_decode_fp8 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8 PAIR=1
 check mla_decode_fp8_cluster 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8
-check mla_decode_sparse_strided 90 kernels/mla/decode_fp8.tile mla_decode_sparse CACHE=strided LIMIT=none CACHE2=none INDEX2=none LIMIT2=none
-check mla_decode_sparse_short 90 kernels/mla/decode_fp8.tile mla_decode_sparse D=512 CACHE=strided LIMIT=none CACHE2=none SCALES2=none INDEX2=none LIMIT2=none
-check mla_decode_sparse_alone 90 kernels/mla/decode_fp8.tile mla_decode_sparse PAIR=1 ROUND_SCALE=true CACHE=strided SCALES=none LIMIT=none CACHE2=none SCALES2=none INDEX2=none LIMIT2=none
+check mla_decode_sparse_strided 90 kernels/mla/decode_fp8.tile mla_decode_sparse UNIT=none CACHE=strided LIMIT=none CACHE2=none INDEX2=none LIMIT2=none
+check mla_decode_sparse_short 90 kernels/mla/decode_fp8.tile mla_decode_sparse UNIT=none D=512 CACHE=strided LIMIT=none CACHE2=none SCALES2=none INDEX2=none LIMIT2=none
+check mla_decode_sparse_alone 90 kernels/mla/decode_fp8.tile mla_decode_sparse UNIT=none PAIR=1 ROUND_SCALE=true CACHE=strided SCALES=none LIMIT=none CACHE2=none SCALES2=none INDEX2=none LIMIT2=none
 check mla_prefill_sparse 90 kernels/mla/prefill.tile mla_prefill_sparse END=none
 check im2col 90 kernels/conv/conv2d.tile conv2d
 check boxes 90 kernels/conv/conv2d.tile conv2d_patch
