@@ -291,6 +291,16 @@ static kiln_type type_of_products(const Call *call, const kiln_masked_decode_arg
     return are_codes && has_room && ops_on_hopper(call->ops) ? KILN_F16 : type;
 }
 
+// Of few tokens a request, by one instance that has all of them and appends behind them: a launch less, nothing to add.
+static bool has_few(const Call *call, const kiln_masked_decode_args *a, kiln_type type, const Split *split)
+{
+    const bool is_plain = !a->cross && !a->log_scaling && !a->scales && !a->cache2 && !a->sources && !a->tasks &&
+                          !a->slopes && !a->bias && !a->bucket_bias && a->cache->type == type;
+    const int64_t D = call_extent(call, "D"), group = call_extent(call, "H") / call_extent(call, "HKV");
+    return ops_on_hopper(call->ops) && is_plain && type != KILN_F32 && D == 128 && group <= GROUP_OF_TWO &&
+           split->shares <= 1 && split->keys <= split->step;
+}
+
 static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kiln_type type, const Rotary *rotary,
                                const Split *split)
 {
@@ -298,15 +308,16 @@ static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kil
     const int rot = (int)(rotary->style == 0 ? 2 : is_interleaved ? 2 * rotary->size : rotary->size);
     return call_kernel(
         call, "decode/masked.tile", "masked_mha",
-        "T=%s, TC=%s, TQ=%s, TO=%s, TP=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
+        "T=%s, TC=%s, TQ=%s, TO=%s, TP=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s, "
+        "FEW=%s"
         "%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s%-s",
         kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
         kiln_type_name(type_of_products(call, a, type)), (int)call_extent(call, "D"),
         (int)(call_extent(call, "H") / call_extent(call, "HKV")), (int)call_extent(call, "page size"), split->step,
         (int)rotary->style, rot, yes(a->cache->type == KILN_I8), yes(a->log_scaling), yes(a->cross),
-        yes(!a->one_sided_buckets), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"), LACKS(a->v_bias, "VB"),
-        LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"), LACKS(a->finished, "FINISHED"),
-        LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
+        yes(!a->one_sided_buckets), yes(has_few(call, a, type, split)), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"),
+        LACKS(a->v_bias, "VB"), LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"),
+        LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
         LACKS(a->tasks, "TASK=none, IA3K=none, IA3V"), LACKS(a->slopes, "SLOPE"), LACKS(a->bias, "RELATIVE"),
         LACKS(a->bucket_bias, "BUCKET"), LACKS(a->cache2, "POOL2"), LACKS(a->scales, "STEP"),
         LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->sinks, "SINK"), LACKS(a->k, "K=none, V"));

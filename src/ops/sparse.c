@@ -390,6 +390,8 @@ kiln_status kiln_vertical_slash_estimate(kiln_ops *ops, kiln_stream *stream, con
     return pair_run(&vertical_slash_estimate, ops, stream, a, FORM(kiln_vertical_slash_estimate_args));
 }
 
+enum { NEAR_DIAGONALS = 6 }; // for each block of keys: then a block takes longer than its diagonals
+
 static int power_over(int64_t n, int first)
 {
     int power = first;
@@ -416,10 +418,11 @@ static kiln_status prepare_vertical_slash(Call *call, const void *args)
     if (!status) status = attention_options(call, 0, a->scale, &scale);
     if (!status) status = check_lists(call);
     if (status) return status;
+    const int64_t blocks = call_extent(call, "S") / VERTICAL_SLASH_BLOCK, diagonals = call_extent(call, "diagonals");
     status = call_kernel(call, "sparse/vertical_slash_lists.tile", "vertical_slash_attention",
-                         "T=%s, D=%d, CELLS=%d, MS=%d", kiln_type_name(a->q->type), (int)call_extent(call, "D"),
-                         power_over(call_extent(call, "S") / VERTICAL_SLASH_BLOCK + 2, 64),
-                         power_over(call_extent(call, "diagonals"), 64));
+                         "T=%s, D=%d, CELLS=%d, MS=%d, NEAR=%s", kiln_type_name(a->q->type),
+                         (int)call_extent(call, "D"), power_over(blocks + 2, 64), power_over(diagonals, 64),
+                         yes(!ops_on_cpu(call->ops) && diagonals >= NEAR_DIAGONALS * blocks));
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
