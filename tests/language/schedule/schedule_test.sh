@@ -25,6 +25,7 @@ check gemm_sm_80 80 kernels/gemm/gemm.tile gemm_nt
 check attention_forward 90 kernels/attention/forward.tile attention_forward
 check attention_forward_sm_80 80 kernels/attention/forward.tile attention_forward
 check attention_backward 90 kernels/attention/backward.tile attention_backward_main
+check attention_backward_long 90 kernels/attention/backward.tile attention_backward_long CAUSAL=true
 check attention_backward_small 90 kernels/attention/backward.tile attention_backward_small T=bf16 D=64 DV=64 S=4096 SKV=4096
 check mla_decode 90 kernels/mla/decode.tile mla_decode UNIT=none
 check mla_decode_fp8 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8 PAIR=1

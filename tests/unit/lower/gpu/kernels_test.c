@@ -64,6 +64,7 @@ static const Case cases[] = {
       { "tma_add_4d", "cp_async_4", "_ss_ta_tb(", "setmaxnreg_inc(240)" }, "atomic_add(", true },
     { "attention/backward.tile", "attention_backward_parts", { INT("CAUSAL", 1) }, 1, 90,
       { "tma_add_4d", "_ss_ta_tb(", "setmaxnreg_inc(240)", "slot_next" }, "cp_async_4(", true },
+    { "attention/backward.tile", "attention_backward_long", { { 0 } }, 0, 90, { "tma_add_4d", "slot_next" }, "cp_async_4(", true },
     { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2, ", "_bf16_rs_tb(" }, NULL, true },
     { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
       { "tma_load_rows<64, 128, 2, 4, 8192, 64>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "cp_async_16(" }, "load_vector", true },

@@ -11,6 +11,7 @@
 // keeps the warp. ptxas serialises what is issued under a condition: so the last step issues them, too, of its own
 // tiles.
 #include "lower/gpu/decide/pipeline/pipeline.h"
+#include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/decide/pipeline/store.h"
 #include "lower/gpu/decide/mma/products.h"
@@ -20,13 +21,20 @@
 
 static bool is_early_product(Lowering *lo, const TileOp *op) { return op->stage == 0 && is_wgmma(lo, op); }
 
-// The store after a step's last product.
+// The store is not in a branch for places that are aligned: products would be missing in the other.
+static bool can_carry(Lowering *lo, TileOp *op)
+{
+    const bool is_staged = store_is_transposed(lo, op) || (op->kind == T_ATOMIC_TILE && store_is_staged(lo, op));
+    return is_staged && !slice_is_aligned(lo, &op->copy.dst) && !op_info(lo, op)->window;
+}
+
+// The store after a step's last product: a group's whole tile, or boxes of warps, the last of which are staged by then.
 static TileOp *carrier_of(Lowering *lo, TileOp *body)
 {
     TileOp *last = NULL;
     for (TileOp *op = body; op; op = op->next)
         if (op->stage > 0 && is_wgmma(lo, op)) last = op;
-    return last && last->next && store_is_transposed(lo, last->next) ? last->next : NULL;
+    return last && last->next && can_carry(lo, last->next) ? last->next : NULL;
 }
 
 // Is an early product's result the step's own, and no longer read when it is made again?

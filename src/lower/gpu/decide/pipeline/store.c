@@ -229,6 +229,7 @@ static void act_warps_boxes(Lowering *lo, StorePlan *plan)
         else act_store_wait(lo, i == 0 && lo->n_staged > 1 ? 0 : staging->boxes / together - 1, false);
         act_plain(lo, ACTION_WARP_SYNC);
         const BoxesPlan *const boxes = act_fill(lo, plan, i, together);
+        if (i + together >= n) decide_early_issue(lo);
         act_plain(lo, ACTION_FENCE_ASYNC);
         act_plain(lo, ACTION_WARP_SYNC);
         act_send(lo, boxes);
