@@ -35,7 +35,7 @@ static void find_uses(const Run *run, Agent *agent)
 {
     for (int i = 0; i < agent->program->steps.count; i++) {
         const Action *const action = agent->program->steps.items[i].action;
-        if (agent->program->steps.items[i].kind != STEP_DO) continue;
+        if (!does_something(&agent->program->steps.items[i])) continue;
         for (int r = 0; r < run->schedule->rings.count; r++) {
             if (!uses_ring(action, r)) continue;
             RingView *const view = &agent->rings[r];

@@ -73,7 +73,8 @@ static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other
 }
 
 // The first whose access the agent does not know of; -1: none.
-static int find_unknown(const Agent *agent, const ScheduleTile *tile, const CellAccess *accesses, const Action *action)
+static inline int find_unknown(const Agent *agent, const ScheduleTile *tile, const CellAccess *accesses,
+                               const Action *action)
 {
     const int own = agent->number;
     if (tile->owner != OWNER_CTA) return knows_access(agent, tile, own, &accesses[own], action) ? -1 : own;

@@ -168,7 +168,7 @@ static bool is_of_registers(const Schedule *schedule, const Action *action)
 static bool are_quiet(Maker *maker, int first, int end)
 {
     for (int i = first; i < end; i++)
-        if (step_at(maker, i)->kind != STEP_DO || !is_of_registers(maker->schedule, step_at(maker, i)->action))
+        if (!does_something(step_at(maker, i)) || !is_of_registers(maker->schedule, step_at(maker, i)->action))
             return false;
     return true;
 }
@@ -225,13 +225,19 @@ static void make_advance(Maker *maker, const Action *action)
     add_step(maker, STEP_DO, action, -1);
 }
 
-// What is nothing but its accesses, and has none.
-static bool is_nothing(const Action *action)
+// What is nothing but its accesses.
+static bool is_work(ActionKind kind)
+{
+    return kind == ACTION_SCALAR || kind == ACTION_DECLARE || kind == ACTION_MAP || kind == ACTION_SCAN ||
+           kind == ACTION_ATOMIC || kind == ACTION_PREFETCH || kind == ACTION_FENCE_REGISTERS;
+}
+
+static void add_leaf(Maker *maker, const Action *action)
 {
     const ActionKind kind = action->kind;
-    const bool is_work = kind == ACTION_SCALAR || kind == ACTION_DECLARE || kind == ACTION_MAP || kind == ACTION_SCAN ||
-                         kind == ACTION_ATOMIC || kind == ACTION_PREFETCH || kind == ACTION_FENCE_REGISTERS;
-    return is_work && action->n_accesses == 0;
+    const bool accesses =
+        is_work(kind) || kind == ACTION_COPY || kind == ACTION_STORE || kind == ACTION_MMA || kind == ACTION_LDMATRIX;
+    if (!is_work(kind) || action->n_accesses > 0) add_step(maker, accesses ? STEP_ACCESS : STEP_DO, action, -1);
 }
 
 // What it does in the course of its work comes after what it accesses; but a copy's waits and announcements before.
@@ -239,7 +245,7 @@ static void make_leaf(Maker *maker, const Action *action)
 {
     const bool is_copy = action->kind == ACTION_COPY;
     if (is_copy) make_block(maker, action->body);
-    if (!is_nothing(action)) add_step(maker, STEP_DO, action, -1);
+    add_leaf(maker, action);
     if (!is_copy) make_block(maker, action->body);
 }
 

@@ -5,7 +5,18 @@
 
 #include "lower/gpu/schedule/schedule.h"
 
-typedef enum StepKind { STEP_DO, STEP_LOOP, STEP_NEXT, STEP_SCOPE, STEP_LEAVE, STEP_IF, STEP_GOTO, STEP_END } StepKind;
+// STEP_ACCESS: STEP_DO of an action that is nothing but its accesses, or a copy, a store, a product.
+typedef enum StepKind {
+    STEP_DO,
+    STEP_ACCESS,
+    STEP_LOOP,
+    STEP_NEXT,
+    STEP_SCOPE,
+    STEP_LEAVE,
+    STEP_IF,
+    STEP_GOTO,
+    STEP_END
+} StepKind;
 
 typedef struct ProgramStep {
     StepKind kind;
@@ -17,6 +28,11 @@ typedef struct ProgramStep {
     bool is_divergent;
     bool is_opposite; // of STEP_IF: its condition holds where one before it does not
 } ProgramStep;
+
+static inline bool does_something(const ProgramStep *step)
+{
+    return step->kind == STEP_DO || step->kind == STEP_ACCESS;
+}
 
 typedef struct Program {
     VEC(ProgramStep) steps;
