@@ -10,7 +10,7 @@ static const ScheduleTile *tile_at(const Run *run, int tile) { return run->tiles
 
 // ---- which slot
 
-static int source_step(const Run *run, const Agent *agent, const TileOp *source)
+static inline int source_step(const Run *run, const Agent *agent, const TileOp *source)
 {
     for (int i = 0; i < run->programs.loops.count; i++)
         if (run->programs.loops.items[i].source == source) return agent->step[i];
@@ -18,18 +18,12 @@ static int source_step(const Run *run, const Agent *agent, const TileOp *source)
 }
 
 // The fill that an access of a ring's tile means; of others the number of advances before it.
-static int fill_meant(const Run *run, const Agent *agent, const TileAccess *access)
+static inline int fill_meant(const Run *run, const Agent *agent, const TileAccess *access)
 {
     const ScheduleTile *const tile = tile_at(run, access->tile);
     if (tile->ring != NO_RING) return fill_of(run, agent, tile->ring, access->ahead);
     const int step = tile->loop ? source_step(run, agent, tile->loop) : 0;
     return agent->advances[access->tile] + step + access->ahead;
-}
-
-int cell_of(const Run *run, int tile, int fill)
-{
-    const int slots = tile_at(run, tile)->slots, slot = slots > 1 ? fill % slots : 0;
-    return run->first_cell[tile] + (slot < 0 ? slot + slots : slot);
 }
 
 static int slots_of(const TileAccess *access) { return access->slots > 1 ? access->slots : 1; }
@@ -63,8 +57,8 @@ static void note(CellAccess *access, const Action *action, int now)
     *access = (CellAccess){ now, access->last, action };
 }
 
-static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
-                         const Action *action)
+static inline bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
+                                const Action *action)
 {
     const Action *const by = access->action;
     const bool is_same = by == action || (by && by->op && by->op == action->op);
@@ -98,8 +92,8 @@ static bool follows(const InFlight *flight, const InFlightAccess *held, const Ac
            action->mma.accumulator == held->tile;
 }
 
-static const InFlight *find_in_flight(const InFlightList *flights, const Action *action, const TileAccess *access,
-                                      int cell)
+static inline const InFlight *find_in_flight(const InFlightList *flights, const Action *action,
+                                             const TileAccess *access, int cell)
 {
     for (int i = 0; i < flights->count; i++) {
         const InFlight *const flight = &flights->items[i];
@@ -113,8 +107,8 @@ static const InFlight *find_in_flight(const InFlightList *flights, const Action 
     return NULL;
 }
 
-static bool check_flights(Run *run, const Agent *agent, const Agent *other, const Action *action,
-                          const TileAccess *access, int cell)
+static inline bool check_flights(Run *run, const Agent *agent, const Agent *other, const Action *action,
+                                 const TileAccess *access, int cell)
 {
     const char *const name = tile_at(run, access->tile)->name;
     if (other->mmas.count && find_in_flight(&other->mmas, action, access, cell))
@@ -132,7 +126,8 @@ static bool is_in_flight(const Run *run, const TileAccess *access)
     return run->in_flight_writes[access->tile] > 0 || (access->writes && run->in_flight_reads[access->tile] > 0);
 }
 
-static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+static inline bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
+                                   int cell)
 {
     if (cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA)
         return check_flights(run, agent, agent, action, access, cell);
@@ -184,7 +179,7 @@ static void count_flight(Run *run, int tile, bool writes, int more)
     (writes ? run->in_flight_writes : run->in_flight_reads)[tile] += more;
 }
 
-static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
+static inline void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
     if (flights->count == flights->capacity) {
         VEC_PUSH(run->schedule->arena, flights, (InFlight){ .action = action });
@@ -205,7 +200,7 @@ static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, c
     }
 }
 
-static void drop_in_flight(Run *run, InFlightList *flights, int n)
+static inline void drop_in_flight(Run *run, InFlightList *flights, int n)
 {
     if (n == 0) return;
     for (int i = 0; i < n; i++)

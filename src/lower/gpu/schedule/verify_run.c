@@ -26,8 +26,8 @@ void clock_join(VectorClock *into, const VectorClock *from, int agents)
         if (into->at[a] < from->at[a]) into->at[a] = from->at[a];
 }
 
-static void join_both(VectorClock *seen, const VectorClock *by_seen, VectorClock *fenced, const VectorClock *by_fenced,
-                      int agents)
+static inline void join_both(VectorClock *seen, const VectorClock *by_seen, VectorClock *fenced,
+                             const VectorClock *by_fenced, int agents)
 {
     for (int a = 0; a < agents; a++) {
         if (seen->at[a] < by_seen->at[a]) seen->at[a] = by_seen->at[a];
@@ -150,7 +150,7 @@ static bool is_true(const Run *run, const Agent *agent, const ProgramStep *step)
 
 // ---- actions
 
-static bool run_action(Run *run, Agent *agent, const ProgramStep *step)
+static inline bool run_action(Run *run, Agent *agent, const ProgramStep *step)
 {
     const Action *const action = step->action;
     agent->now++;
@@ -200,7 +200,7 @@ static bool end_role(Run *run, Agent *agent)
                  run->schedule->tiles.items[agent->stores.items[0].accesses[0].tile]->name);
 }
 
-static bool run_step(Run *run, Agent *agent)
+static inline bool run_step(Run *run, Agent *agent)
 {
     const ProgramStep *const step = &agent->program->steps.items[agent->pc];
     const int pc = agent->pc;

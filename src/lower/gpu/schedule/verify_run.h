@@ -123,6 +123,24 @@ typedef struct Run {
 // In half of the runs the launch's strides allow no boxes.
 static inline bool is_unaligned(const Run *run) { return run->pattern % 2 == 1; }
 
+static inline bool is_released(const RingView *view, int fill)
+{
+    return fill >= 0 && fill < view->waited && (view->released >> (fill & 63) & 1);
+}
+
+static inline int fill_of(const Run *run, const Agent *agent, int ring, int ahead)
+{
+    const bool is_next = agent->next_of >= 0 && agent->next_of == run->programs.ring_loop[ring];
+    return agent->rings[ring].fill + is_next + ahead;
+}
+
+// Where what a fill of a tile holds is noted.
+static inline int cell_of(const Run *run, int tile, int fill)
+{
+    const int slots = run->tiles[tile]->slots, slot = slots > 1 ? fill % slots : 0;
+    return run->first_cell[tile] + (slot < 0 ? slot + slots : slot);
+}
+
 // The first fault is kept. Returns false.
 bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -136,9 +154,6 @@ void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fence
 bool run_ring_action(Run *run, Agent *agent, const Action *action);
 bool complete_bytes(Run *run, Agent *agent, const Action *copy);
 bool check_rings_at_end(Run *run);
-bool is_released(const RingView *view, int fill);
-int cell_of(const Run *run, int tile, int fill); // where what a fill of a tile holds is noted
-int fill_of(const Run *run, const Agent *agent, int ring, int ahead);
 int full_count(const Run *run, int ring); // arrivals
 bool is_full(const Run *run, int ring, int fill);
 bool is_empty(const Run *run, int ring, int fill);
