@@ -133,7 +133,7 @@ function quoted(s)
 function hash(name,    i, h)                                # as prelude.c has it
 {
     h = 0
-    for (i = 1; i <= length(name); i++) h = (h * 31 + code_of[substr(name, i, 1)]) % BUCKETS
+    for (i = 1; i <= length(name); i++) h = (h * 31 + code_of[substr(name, i, 1)]) % 4294967296
     return h
 }
 function used_by(i,    s, word, list, n, k, done)
@@ -167,14 +167,14 @@ END {
     print "0 };\nstatic const PreludeItem cuda_items[] = {"
     for (i = 1; i <= items; i++) printf "{ %s, %d, %d },\n", quoted(text[i]), first[i], first[i + 1]
     print "};\nstatic const PreludeName cuda_names[] = {"
-    for (i = 1; i <= n_names; i++) { h = hash(names[i]); bucket[h] = bucket[h] " " names[i] }
+    for (i = 1; i <= n_names; i++) { h = hash(names[i]) % BUCKETS; bucket[h] = bucket[h] " " names[i] }
     rows = 0
     for (h = 0; h < BUCKETS; h++) {
         starts = starts rows ","
         n = split(bucket[h], list, " ")
         for (k = 1; k <= n; k++) {
             m = split(makers[list[k]], maker, " ")
-            for (j = 1; j <= m; j++) { printf "{ \"%s\", %d, %d },\n", list[k], length(list[k]), maker[j] - 1; rows++ }
+            for (j = 1; j <= m; j++) { printf "{ %.0fu, %d }, // %s\n", hash(list[k]), maker[j] - 1, list[k]; rows++ }
         }
     }
     print "};\nstatic const short cuda_buckets[] = { " starts rows " };"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // prelude.c - which items of a prelude a text needs. Compilers take longer to read a whole prelude than a small kernel.
 #include "emit/prelude.h"
+#include "ir/loop.h"
 
 #include <stdbool.h>
 
@@ -12,23 +13,38 @@ static void take(const Prelude *prelude, bool *taken, int item)
     for (int i = it->first_use; i < it->end_use; i++) take(prelude, taken, prelude->uses[i]);
 }
 
-static bool is_letter(char c) { return (unsigned)(c | 32) - 'a' < 26 || c == '_'; }
-static bool is_digit(char c) { return (unsigned)c - '0' < 10; }
+// What a name consists of: 1 where it may begin.
+// clang-format off
+static const char in_names[256] = {
+    ['0'] = 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+    ['A'] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    ['a'] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    ['_'] = 1,
+};
+// clang-format on
 
-// Comments and strings count as well: an item too many does no harm.
+static void take_named(const Prelude *prelude, bool *taken, unsigned hash)
+{
+    const short *const bucket = &prelude->buckets[hash % PRELUDE_BUCKETS];
+    for (const PreludeName *n = prelude->names + bucket[0]; n < prelude->names + bucket[1]; n++)
+        if (n->hash == hash) take(prelude, taken, n->item);
+}
+
+// Names are told apart by their hashes, and comments and strings count as well: an item too many does no harm. Numbers and
+// the kernel's variables, of which a text has most, are passed over.
 static void take_used(const Prelude *prelude, bool *taken, const char *text)
 {
-    for (const char *at = text; *at;) {
-        const char *const word = at;
-        unsigned hash = 0;
-        for (; is_letter(*at) || is_digit(*at); at++) hash = hash * 31 + (unsigned char)*at;
-        if (at == word) {
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        if (!in_names[*at]) {
             at++;
-            continue;
+        } else if (in_names[*at] > 1 || (at[0] == LOOP_VAR_PREFIX[0] && at[1] == LOOP_VAR_PREFIX[1])) {
+            while (in_names[*at]) at++;
+        } else {
+            unsigned hash = 0;
+            for (; in_names[*at]; at++) hash = hash * 31 + *at;
+            take_named(prelude, taken, hash);
         }
-        const short *const bucket = &prelude->buckets[hash % PRELUDE_BUCKETS];
-        for (const PreludeName *n = prelude->names + bucket[0]; n < prelude->names + bucket[1]; n++)
-            if (n->length == at - word && memcmp(n->name, word, (size_t)n->length) == 0) take(prelude, taken, n->item);
     }
 }
 

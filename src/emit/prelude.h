@@ -15,8 +15,8 @@ typedef struct PreludeItem {
 } PreludeItem;
 
 typedef struct PreludeName {
-    const char *name;
-    int length, item; // which defines it; a name with several items has a row for each
+    unsigned hash;
+    int item; // which defines it; a name with several items has a row for each
 } PreludeName;
 
 enum { PRELUDE_BUCKETS = 512 };
@@ -25,8 +25,8 @@ typedef struct Prelude {
     const PreludeItem *items;
     int n_items;
     const short *uses;
-    const PreludeName *names; // by the hash of the name
-    const short *buckets;     // where the names of each hash begin; then the number of names
+    const PreludeName *names; // in order of their buckets
+    const short *buckets;     // where the names of each begin; then the number of names
 } Prelude;
 
 extern const Prelude prelude_cuda;

@@ -83,9 +83,9 @@ static const Case cases[] = {
     // a parameter that has a function's name
     { "load_whole<8>(w, p, true)", { "void load_whole(uint32_t *w, const T *p, bool inside)" }, { "int32_t inside(" } },
     // specialisations
-    { "typename Run<4, float>::type x;", { "struct Piece;", "struct Piece<16>", "struct Piece<1>" } },
+    { "typename Run<4, float>::type x;", { "struct Piece;", "struct Piece<16>", "struct Piece<1>" }, { NULL } },
     // what lies between #if and #endif
-    { "f32_to_e5m2(x)", { "#if __CUDA_ARCH__ >= 890\n", "#else\n", "#endif\n", "f32_to_small", "f32_to_e4m3" } },
+    { "f32_to_e5m2(x)", { "#if __CUDA_ARCH__ >= 890\n", "#else\n", "#endif\n", "f32_to_small", "f32_to_e4m3" }, { NULL } },
     // macros that text calls, and variables
     { "int64_t n = param_word(3);", { "#define param_word(i)", "typedef long long int64_t;" }, { "param_map" } },
     { "shared_memory + 16", { "extern __shared__", "typedef unsigned char uint8_t;" }, { "shared_base" } },

@@ -35,7 +35,7 @@ static void find_uses(const Run *run, Agent *agent)
 {
     for (int i = 0; i < agent->program->steps.count; i++) {
         const Action *const action = agent->program->steps.items[i].action;
-        if (agent->program->steps.items[i].kind != STEP_DO) continue;
+        if (!does_something(&agent->program->steps.items[i])) continue;
         for (int r = 0; r < run->schedule->rings.count; r++) {
             if (!uses_ring(action, r)) continue;
             RingView *const view = &agent->rings[r];
@@ -112,6 +112,7 @@ static void make_cells(Run *run)
         run->n_cells += tile->slots > 1 ? tile->slots : 1;
     }
     run->cells = NEW_ARRAY(arena, Cell, run->n_cells + 1);
+    run->places = NEW_ARRAY(arena, AccessPlace, run->programs.most_accesses + 1);
     run->rings = NEW_ARRAY(arena, RingRun, run->schedule->rings.count + 1);
     for (int i = 0; i < run->schedule->rings.count; i++) {
         run->rings[i].full = NEW_ARRAY(arena, Phase, run->schedule->rings.items[i]->slots);
@@ -188,21 +189,36 @@ static int chosen_trips(const Run *run, const Assignment *assignment, int number
     return trips > loop->known ? loop->known : trips > 2 ? trips : 2;
 }
 
+// What the pattern decides in this schedule: conditions, or whether there are boxes, or nothing.
+static int pattern_of(const Run *run, const Assignment *assignment)
+{
+    const int without = assignment->pattern % 2;
+    if (run->programs.has_branches[without]) return assignment->pattern;
+    return run->programs.has_forms ? without : 0;
+}
+
 static void run_once(Run *run, const Assignment *assignment, const int *trips)
 {
     reset(run);
-    run->pattern = run->programs.has_branches ? assignment->pattern : 0;
+    run->pattern = pattern_of(run, assignment);
     run->is_reversed = assignment->is_reversed;
     for (int i = 0; i < run->programs.loops.count; i++) run->programs.loops.items[i].trips = trips[i];
     run_roles(run);
 }
 
-// Without conditions that matter, trip counts alone tell runs apart: what is found does not depend on the agents' order.
+// With conditions alike, trip counts tell runs apart: what is found does not depend on the agents' order. With fewer tiles
+// of a persistent grid a run is the beginning of the other.
 static bool is_repeated(const Run *run, const int *trips, int number)
 {
-    const size_t n = (size_t)run->programs.loops.count;
-    for (int before = 0; before < number && !run->programs.has_branches; before++)
-        if (memcmp(trips + (size_t)before * n, trips + (size_t)number * n, n * sizeof *trips) == 0) return true;
+    const int n = run->programs.loops.count;
+    for (int before = 0; before < number; before++) {
+        bool is_same = pattern_of(run, &assignments[before]) == pattern_of(run, &assignments[number]);
+        for (int i = 0; i < n && is_same; i++) {
+            const int was = trips[before * n + i], is = trips[number * n + i];
+            is_same = was == is || (run->programs.loops.items[i].source == run->schedule && was > is);
+        }
+        if (is_same) return true;
+    }
     return false;
 }
 

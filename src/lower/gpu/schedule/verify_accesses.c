@@ -10,7 +10,7 @@ static const ScheduleTile *tile_at(const Run *run, int tile) { return run->tiles
 
 // ---- which slot
 
-static int source_step(const Run *run, const Agent *agent, const TileOp *source)
+static inline int source_step(const Run *run, const Agent *agent, const TileOp *source)
 {
     for (int i = 0; i < run->programs.loops.count; i++)
         if (run->programs.loops.items[i].source == source) return agent->step[i];
@@ -18,7 +18,7 @@ static int source_step(const Run *run, const Agent *agent, const TileOp *source)
 }
 
 // The fill that an access of a ring's tile means; of others the number of advances before it.
-static int fill_meant(const Run *run, const Agent *agent, const TileAccess *access)
+static inline int fill_meant(const Run *run, const Agent *agent, const TileAccess *access)
 {
     const ScheduleTile *const tile = tile_at(run, access->tile);
     if (tile->ring != NO_RING) return fill_of(run, agent, tile->ring, access->ahead);
@@ -26,17 +26,20 @@ static int fill_meant(const Run *run, const Agent *agent, const TileAccess *acce
     return agent->advances[access->tile] + step + access->ahead;
 }
 
-int cell_of(const Run *run, int tile, int fill)
-{
-    const int slots = tile_at(run, tile)->slots, slot = slots > 1 ? fill % slots : 0;
-    return run->first_cell[tile] + (slot < 0 ? slot + slots : slot);
-}
-
 static int slots_of(const TileAccess *access) { return access->slots > 1 ? access->slots : 1; }
 
-static bool is_shared(const Run *run, const TileAccess *access)
+static AccessPlace place_of(const Run *run, const Agent *agent, const TileAccess *access)
 {
-    return tile_at(run, access->tile)->place == TILE_SHARED;
+    const ScheduleTile *const tile = tile_at(run, access->tile);
+    if (tile->place != TILE_SHARED) return (AccessPlace){ tile, 0, -1 };
+    const int fill = fill_meant(run, agent, access);
+    return (AccessPlace){ tile, fill, cell_of(run, access->tile, fill) };
+}
+
+// Of a shared tile: the cell of the access's slot i.
+static Cell *cell_at(const Run *run, const TileAccess *access, const AccessPlace *place, int i)
+{
+    return &run->cells[i == 0 ? place->cell : cell_of(run, access->tile, place->fill + i)];
 }
 
 // ---- what the agent knows
@@ -54,8 +57,8 @@ static void note(CellAccess *access, const Action *action, int now)
     *access = (CellAccess){ now, access->last, action };
 }
 
-static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
-                         const Action *action)
+static inline bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
+                                const Action *action)
 {
     const Action *const by = access->action;
     const bool is_same = by == action || (by && by->op && by->op == action->op);
@@ -64,10 +67,13 @@ static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other
 }
 
 // The first whose access the agent does not know of; -1: none.
-static int find_unknown(const Agent *agent, const ScheduleTile *tile, const CellAccess *accesses, const Action *action)
+static inline int find_unknown(const Agent *agent, const ScheduleTile *tile, const CellAccess *accesses,
+                               const Action *action)
 {
+    const int own = agent->number;
+    if (tile->owner != OWNER_CTA) return knows_access(agent, tile, own, &accesses[own], action) ? -1 : own;
     for (int a = 0; a < agent->agents; a++)
-        if (accesses[a].last != 0 && !knows_access(agent, tile, a, &accesses[a], action)) return a;
+        if (accesses[a].last > agent->seen.at[a] && !knows_access(agent, tile, a, &accesses[a], action)) return a;
     return -1;
 }
 
@@ -86,8 +92,8 @@ static bool follows(const InFlight *flight, const InFlightAccess *held, const Ac
            action->mma.accumulator == held->tile;
 }
 
-static const InFlight *find_in_flight(const InFlightList *flights, const Action *action, const TileAccess *access,
-                                      int cell)
+static inline const InFlight *find_in_flight(const InFlightList *flights, const Action *action,
+                                             const TileAccess *access, int cell)
 {
     for (int i = 0; i < flights->count; i++) {
         const InFlight *const flight = &flights->items[i];
@@ -101,8 +107,8 @@ static const InFlight *find_in_flight(const InFlightList *flights, const Action 
     return NULL;
 }
 
-static bool check_flights(Run *run, const Agent *agent, const Agent *other, const Action *action,
-                          const TileAccess *access, int cell)
+static inline bool check_flights(Run *run, const Agent *agent, const Agent *other, const Action *action,
+                                 const TileAccess *access, int cell)
 {
     const char *const name = tile_at(run, access->tile)->name;
     if (other->mmas.count && find_in_flight(&other->mmas, action, access, cell))
@@ -115,10 +121,14 @@ static bool check_flights(Run *run, const Agent *agent, const Agent *other, cons
     return true;
 }
 
-static bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+static bool is_in_flight(const Run *run, const TileAccess *access)
 {
-    const bool is_read = access->writes && run->in_flight_reads[access->tile] > 0;
-    if (run->in_flight_writes[access->tile] == 0 && !is_read) return true;
+    return run->in_flight_writes[access->tile] > 0 || (access->writes && run->in_flight_reads[access->tile] > 0);
+}
+
+static inline bool check_in_flight(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
+                                   int cell)
+{
     if (cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA)
         return check_flights(run, agent, agent, action, access, cell);
     for (int a = 0; a < run->n_agents; a++) {
@@ -169,23 +179,28 @@ static void count_flight(Run *run, int tile, bool writes, int more)
     (writes ? run->in_flight_writes : run->in_flight_reads)[tile] += more;
 }
 
-static void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
+static inline void add_in_flight(Run *run, const Agent *agent, InFlightList *flights, const Action *action)
 {
-    VEC_PUSH(run->schedule->arena, flights, (InFlight){ .action = action, .group = agent->commits });
-    InFlight *const flight = &flights->items[flights->count - 1];
+    if (flights->count == flights->capacity) {
+        VEC_PUSH(run->schedule->arena, flights, (InFlight){ .action = action });
+        flights->count--;
+    }
+    InFlight *const flight = &flights->items[flights->count++];
+    flight->action = action;
+    flight->group = agent->commits;
+    flight->n = 0;
     for (int i = 0; i < action->n_accesses && flight->n < COUNT(flight->accesses); i++) {
         const TileAccess *const access = &action->accesses[i];
         const bool is_accumulator = action->kind == ACTION_MMA && access->tile == action->mma.accumulator;
         if (action->kind != ACTION_COPY && !access->is_async && !is_accumulator) continue;
-        const int fill = fill_meant(run, agent, access);
-        const int cell = is_shared(run, access) ? cell_of(run, access->tile, fill) : -1;
+        const AccessPlace *const place = &run->places[i];
         flight->accesses[flight->n++] =
-            (InFlightAccess){ access->tile, cell, slots_of(access), fill, access->reads, access->writes };
+            (InFlightAccess){ access->tile, place->cell, slots_of(access), place->fill, access->reads, access->writes };
         count_flight(run, access->tile, access->writes, 1);
     }
 }
 
-static void drop_in_flight(Run *run, InFlightList *flights, int n)
+static inline void drop_in_flight(Run *run, InFlightList *flights, int n)
 {
     if (n == 0) return;
     for (int i = 0; i < n; i++)
@@ -273,8 +288,8 @@ static bool check_fence(Run *run, const Agent *agent, const Action *action, cons
 {
     if (!run->schedule->has_async_proxy || !at->access->is_async || !at->access->reads) return true;
     const bool is_own = at->tile->owner != OWNER_CTA;
-    for (int a = 0; a < run->n_agents; a++)
-        if (at->cell->stored[a] > agent->fenced.at[a] && (a == agent->number || !is_own))
+    for (int a = is_own ? agent->number : 0, end = is_own ? a + 1 : run->n_agents; a < end; a++)
+        if (at->cell->stored[a] > agent->fenced.at[a])
             return found(run, FAULT_PROXY, action,
                          "%s: '%s' is stored by threads of %s and read by the async proxy without a fence between",
                          agent->name, at->tile->name, run->agents[a].name);
@@ -326,8 +341,8 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
     if (is_copying) return;
     cell->is_added |= access->is_addition;
     note(access->is_addition ? &cell->added[agent->number] : &cell->written[agent->number], action, agent->now);
-    if (access->is_async) memset(cell->stored, 0, sizeof cell->stored);
-    else cell->stored[agent->number] = agent->now;
+    for (int a = 0; a < agent->agents && access->is_async; a++) cell->stored[a] = 0;
+    if (!access->is_async) cell->stored[agent->number] = agent->now;
 }
 
 // ---- an action
@@ -335,19 +350,20 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
 static bool check_slot(Run *run, const Agent *agent, const Action *action, const SlotAccess *at)
 {
     const TileAccess *const access = at->access;
-    if (!check_in_flight(run, agent, action, access, (int)(at->cell - run->cells))) return false;
+    if (is_in_flight(run, access) && !check_in_flight(run, agent, action, access, (int)(at->cell - run->cells)))
+        return false;
     if (access->reads && !check_read(run, agent, action, at)) return false;
     if (!check_fence(run, agent, action, at)) return false;
     return !access->writes || check_write(run, agent, action, at);
 }
 
-static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
+static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
+                         const AccessPlace *place)
 {
-    SlotAccess at = { .access = access, .tile = tile_at(run, access->tile) };
-    if (at.tile->place != TILE_SHARED) return check_in_flight(run, agent, action, access, -1);
-    at.fill = fill_meant(run, agent, access);
+    SlotAccess at = { .access = access, .tile = place->tile, .fill = place->fill };
+    if (place->cell < 0) return !is_in_flight(run, access) || check_in_flight(run, agent, action, access, -1);
     for (int i = 0, slots = slots_of(access); i < slots; i++) {
-        at.cell = &run->cells[cell_of(run, access->tile, at.fill + i)];
+        at.cell = cell_at(run, access, place, i);
         if (!check_slot(run, agent, action, &at)) return false;
     }
     return run->overlaps[access->tile].count == 0 || check_overlaps(run, agent, action, access);
@@ -359,16 +375,16 @@ static bool is_by_warps(const Action *action)
     return action->kind == ACTION_MMA || action->kind == ACTION_LDMATRIX || action->kind == ACTION_STORE;
 }
 
-static void note_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
+static void note_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access,
+                        const AccessPlace *place)
 {
-    if (!is_shared(run, access)) return;
-    const int fill = fill_meant(run, agent, access);
+    if (place->cell < 0) return;
     for (int i = 0, slots = slots_of(access); i < slots; i++) {
-        Cell *const cell = &run->cells[cell_of(run, access->tile, fill + i)];
+        Cell *const cell = cell_at(run, access, place, i);
         if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
         if (access->reads && !access->is_async) cell->fetched[agent->number] = agent->now;
         if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
-        if (access->writes) note_write(agent, action, access, cell, fill + i);
+        if (access->writes) note_write(agent, action, access, cell, place->fill + i);
     }
     if (run->overlaps[access->tile].count > 0 && access->writes) note_overlaps(run, agent, access);
 }
@@ -403,10 +419,11 @@ bool run_accesses(Run *run, Agent *agent, const Action *action)
     bool is_async = false;
     if (!check_acquired(run, agent, action) || !check_shifted(run, agent, action)) return false;
     for (int i = 0; i < action->n_accesses; i++) {
-        if (!check_access(run, agent, action, &action->accesses[i])) return false;
+        run->places[i] = place_of(run, agent, &action->accesses[i]);
+        if (!check_access(run, agent, action, &action->accesses[i], &run->places[i])) return false;
         is_async |= action->accesses[i].is_async;
     }
-    for (int i = 0; i < action->n_accesses; i++) note_access(run, agent, action, &action->accesses[i]);
+    for (int i = 0; i < action->n_accesses; i++) note_access(run, agent, action, &action->accesses[i], &run->places[i]);
     if (action->kind == ACTION_MMA && action->mma.is_async) {
         add_in_flight(run, agent, &agent->mmas, action);
         if (!check_held_registers(run, agent, action)) return false;

@@ -20,6 +20,7 @@ typedef struct Maker {
     int outer_loop; // the source loop around; -1: none
     int warps;
     bool is_divergent;
+    bool with_boxes, without; // whether what is made is run where the launch's strides allow boxes, and where not
 } Maker;
 
 // ---- source loops
@@ -67,6 +68,8 @@ static int loop_number(Maker *maker, const void *source)
 static int add_step(Maker *maker, StepKind kind, const Action *action, int loop)
 {
     const ProgramStep step = { kind, action, loop, 0, 0, maker->warps, maker->is_divergent, false };
+    int *const most = &maker->programs->most_accesses;
+    if (action && action->n_accesses > *most) *most = action->n_accesses;
     VEC_PUSH(maker->schedule->arena, &maker->program->steps, step);
     return maker->program->steps.count - 1;
 }
@@ -165,7 +168,7 @@ static bool is_of_registers(const Schedule *schedule, const Action *action)
 static bool are_quiet(Maker *maker, int first, int end)
 {
     for (int i = first; i < end; i++)
-        if (step_at(maker, i)->kind != STEP_DO || !is_of_registers(maker->schedule, step_at(maker, i)->action))
+        if (!does_something(step_at(maker, i)) || !is_of_registers(maker->schedule, step_at(maker, i)->action))
             return false;
     return true;
 }
@@ -180,7 +183,8 @@ static void make_branch(Maker *maker, const Action *action)
     const int skip = add_step(maker, STEP_GOTO, NULL, -1);
     step_at(maker, head)->target = skip + 1;
     const bool is_seen = !action->otherwise && !step_at(maker, head)->is_opposite && are_quiet(maker, head + 1, skip);
-    maker->programs->has_branches |= action->branch.source && !is_seen;
+    maker->programs->has_branches[0] |= action->branch.source && !is_seen && maker->with_boxes;
+    maker->programs->has_branches[1] |= action->branch.source && !is_seen && maker->without;
     make_block(maker, action->otherwise);
     step_at(maker, skip)->target = maker->program->steps.count;
     maker->is_divergent = was_divergent;
@@ -189,9 +193,11 @@ static void make_branch(Maker *maker, const Action *action)
 static void make_scope(Maker *maker, const Action *action)
 {
     const bool was_divergent = maker->is_divergent;
+    const bool with_boxes = maker->with_boxes, without = maker->without;
     const int warps = maker->warps;
     const ScopeKind kind = action->scope.kind;
-    maker->programs->has_branches |= action->otherwise != NULL;
+    maker->programs->has_forms |= kind == SCOPE_ALIGNED;
+    maker->without &= kind != SCOPE_ALIGNED;
     const int loop = action->scope.source ? loop_number(maker, action->scope.source) : -1;
     const int head = add_step(maker, STEP_SCOPE, action, loop);
     if (kind == SCOPE_ONE_THREAD || (kind == SCOPE_EACH_WARP && action->scope.threads % 32 != 0))
@@ -203,11 +209,14 @@ static void make_scope(Maker *maker, const Action *action)
     const int leave = add_step(maker, STEP_LEAVE, action, loop);
     step_at(maker, leave)->first = head;
     step_at(maker, head)->target = leave + 1;
+    maker->without = without;
     if (!action->otherwise) return;
+    maker->with_boxes &= kind != SCOPE_ALIGNED;
     const int skip = add_step(maker, STEP_GOTO, NULL, -1);
     step_at(maker, head)->target = skip + 1;
     make_block(maker, action->otherwise);
     step_at(maker, skip)->target = maker->program->steps.count;
+    maker->with_boxes = with_boxes;
 }
 
 static void make_advance(Maker *maker, const Action *action)
@@ -216,13 +225,27 @@ static void make_advance(Maker *maker, const Action *action)
     add_step(maker, STEP_DO, action, -1);
 }
 
+// What is nothing but its accesses.
+static bool is_work(ActionKind kind)
+{
+    return kind == ACTION_SCALAR || kind == ACTION_DECLARE || kind == ACTION_MAP || kind == ACTION_SCAN ||
+           kind == ACTION_ATOMIC || kind == ACTION_PREFETCH || kind == ACTION_FENCE_REGISTERS;
+}
+
+static void add_leaf(Maker *maker, const Action *action)
+{
+    const ActionKind kind = action->kind;
+    const bool accesses =
+        is_work(kind) || kind == ACTION_COPY || kind == ACTION_STORE || kind == ACTION_MMA || kind == ACTION_LDMATRIX;
+    if (!is_work(kind) || action->n_accesses > 0) add_step(maker, accesses ? STEP_ACCESS : STEP_DO, action, -1);
+}
+
 // What it does in the course of its work comes after what it accesses; but a copy's waits and announcements before.
 static void make_leaf(Maker *maker, const Action *action)
 {
     const bool is_copy = action->kind == ACTION_COPY;
     if (is_copy) make_block(maker, action->body);
-    if (action->n_accesses || (action->kind != ACTION_SCALAR && action->kind != ACTION_DECLARE))
-        add_step(maker, STEP_DO, action, -1);
+    add_leaf(maker, action);
     if (!is_copy) make_block(maker, action->body);
 }
 
@@ -244,7 +267,13 @@ void make_programs(const Schedule *schedule, Programs *programs)
     for (int i = 0; i < schedule->rings.count; i++) programs->ring_loop[i] = -1;
     for (int i = 0; i < schedule->roles.count; i++) {
         Program *const program = NEW(schedule->arena, Program);
-        Maker maker = { .schedule = schedule, .programs = programs, .program = program, .outer_loop = -1, .warps = -1 };
+        Maker maker = { .schedule = schedule,
+                        .programs = programs,
+                        .program = program,
+                        .outer_loop = -1,
+                        .warps = -1,
+                        .with_boxes = true,
+                        .without = true };
         make_block(&maker, schedule->roles.items[i]->body);
         const int end = add_step(&maker, STEP_END, NULL, -1);
         for (int s = 0; s < end; s++)

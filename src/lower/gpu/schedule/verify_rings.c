@@ -14,19 +14,13 @@ int full_count(const Run *run, int ring)
     return elements && is_unaligned(run) ? elements : ring_at(run, ring)->full_count;
 }
 
-static Phase *phase_of(const Run *run, int ring, int fill, bool full)
+static inline Phase *phase_of(const Run *run, int ring, int fill, bool full)
 {
     const int slot = fill % ring_at(run, ring)->slots;
     return full ? &run->rings[ring].full[slot] : &run->rings[ring].empty[slot];
 }
 
-int fill_of(const Run *run, const Agent *agent, int ring, int ahead)
-{
-    const bool is_next = agent->next_of >= 0 && agent->next_of == run->programs.ring_loop[ring];
-    return agent->rings[ring].fill + is_next + ahead;
-}
-
-static int fill_at(const Run *run, const Agent *agent, const Action *action)
+static inline int fill_at(const Run *run, const Agent *agent, const Action *action)
 {
     const RingSlot slot = action->ring.slot;
     return fill_of(run, agent, action->ring.ring, slot == SLOT_NEXT ? 1 : slot == SLOT_HELD ? -1 : 0);
@@ -42,14 +36,9 @@ bool is_empty(const Run *run, int ring, int fill)
     return phase_of(run, ring, fill, false)->done >= fill / ring_at(run, ring)->slots;
 }
 
-bool is_released(const RingView *view, int fill)
-{
-    return fill >= 0 && fill < view->waited && (view->released >> (fill & 63) & 1);
-}
-
 // ---- arriving
 
-static bool end_phase(Run *run, const Agent *agent, const Action *action, int ring, Phase *phase, bool full)
+static inline bool end_phase(Run *run, const Agent *agent, const Action *action, int ring, Phase *phase, bool full)
 {
     const int count = full ? full_count(run, ring) : ring_at(run, ring)->empty_count;
     if (phase->arrivals < count) return true;
@@ -80,7 +69,7 @@ static int cluster_of(const Run *run, int ring, bool full)
     return ring_at(run, ring)->across_cluster && !full ? run->schedule->cluster : 1;
 }
 
-static bool arrive(Run *run, Agent *agent, const Action *action, int fill, bool full)
+static inline bool arrive(Run *run, Agent *agent, const Action *action, int fill, bool full)
 {
     const int ring = action->ring.ring, number = fill / ring_at(run, ring)->slots;
     Phase *const phase = phase_of(run, ring, fill, full);
@@ -110,7 +99,7 @@ bool complete_bytes(Run *run, Agent *agent, const Action *copy)
 
 // Of a ring whose copies stand in loops or under conditions any number may have come, also none: who reads the tile then
 // reads what the source has not written. The arrival hands the slot over in any case.
-static void hand_over(Run *run, const Action *action, int fill)
+static inline void hand_over(Run *run, const Action *action, int fill)
 {
     const int ring = action->ring.ring;
     if (action->kind != ACTION_ARRIVE || action->ring.arrivals != 1 || ring_at(run, ring)->bytes > 0) return;
@@ -131,7 +120,7 @@ static bool block(Agent *agent, Blocked how, int ring, int fill)
 }
 
 // Phases that must be over: full: the fill's own; empty: that of the slot's fill before.
-static bool wait_for(Run *run, Agent *agent, const Action *action, int fill, bool full)
+static inline bool wait_for(Run *run, Agent *agent, const Action *action, int fill, bool full)
 {
     const int ring = action->ring.ring;
     if (fill < 0)
@@ -153,7 +142,7 @@ static bool wait_for(Run *run, Agent *agent, const Action *action, int fill, boo
     return true;
 }
 
-static bool release(Run *run, Agent *agent, const Action *action, int fill)
+static inline bool release(Run *run, Agent *agent, const Action *action, int fill)
 {
     const int ring = action->ring.ring;
     RingView *const view = &agent->rings[ring];

@@ -26,17 +26,24 @@ void clock_join(VectorClock *into, const VectorClock *from, int agents)
         if (into->at[a] < from->at[a]) into->at[a] = from->at[a];
 }
 
+static inline void join_both(VectorClock *seen, const VectorClock *by_seen, VectorClock *fenced,
+                             const VectorClock *by_fenced, int agents)
+{
+    for (int a = 0; a < agents; a++) {
+        if (seen->at[a] < by_seen->at[a]) seen->at[a] = by_seen->at[a];
+        if (fenced->at[a] < by_fenced->at[a]) fenced->at[a] = by_fenced->at[a];
+    }
+}
+
 void clock_publish(const Agent *agent, bool all, VectorClock *seen, VectorClock *fenced)
 {
-    clock_join(seen, &agent->seen, agent->agents);
-    clock_join(fenced, &agent->fenced, agent->agents);
+    join_both(seen, &agent->seen, fenced, &agent->fenced, agent->agents);
     if (all && seen->at[agent->number] < agent->now) seen->at[agent->number] = agent->now;
 }
 
 void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fenced)
 {
-    clock_join(&agent->seen, seen, agent->agents);
-    clock_join(&agent->fenced, fenced, agent->agents);
+    join_both(&agent->seen, seen, &agent->fenced, fenced, agent->agents);
 }
 
 // ---- control flow
@@ -143,7 +150,7 @@ static bool is_true(const Run *run, const Agent *agent, const ProgramStep *step)
 
 // ---- actions
 
-static bool run_action(Run *run, Agent *agent, const ProgramStep *step)
+static inline bool run_action(Run *run, Agent *agent, const ProgramStep *step)
 {
     const Action *const action = step->action;
     agent->now++;
@@ -193,7 +200,7 @@ static bool end_role(Run *run, Agent *agent)
                  run->schedule->tiles.items[agent->stores.items[0].accesses[0].tile]->name);
 }
 
-static bool run_step(Run *run, Agent *agent)
+static inline bool run_step(Run *run, Agent *agent)
 {
     const ProgramStep *const step = &agent->program->steps.items[agent->pc];
     const int pc = agent->pc;
@@ -207,6 +214,11 @@ static bool run_step(Run *run, Agent *agent)
     case STEP_IF:
         agent->pc = is_true(run, agent, step) ? agent->pc + 1 : step->target;
         return run_action(run, agent, step);
+    case STEP_ACCESS:
+        run->budget--;
+        agent->now++;
+        agent->pc++;
+        return run_accesses(run, agent, step->action);
     case STEP_DO:
         run->budget--;
         if (!run_action(run, agent, step)) return false;

@@ -9,49 +9,13 @@
 #define KILN_LOWER_GPU_SCHEDULE_VERIFY_RUN_H
 
 #include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_program.h"
 
 enum { AGENTS_MAX = 12, NAMED_BARRIERS = 16, CLUSTER_BARRIER = NAMED_BARRIERS };
 
 typedef struct VectorClock {
     int at[AGENTS_MAX];
 } VectorClock;
-
-// ---- programs (verify_program.c): a role's tree as a list of steps
-
-typedef enum StepKind { STEP_DO, STEP_LOOP, STEP_NEXT, STEP_SCOPE, STEP_LEAVE, STEP_IF, STEP_GOTO, STEP_END } StepKind;
-
-typedef struct ProgramStep {
-    StepKind kind;
-    const Action *action;
-    int loop;   // among the source loops; -1: none
-    int target; // step after the loop or the body; of STEP_NEXT: the body's first
-    int first;  // of STEP_LEAVE: the step of its STEP_SCOPE
-    int warps;  // of the agent that run it: -1: all
-    bool is_divergent;
-    bool is_opposite; // of STEP_IF: its condition holds where one before it does not
-} ProgramStep;
-
-typedef struct Program {
-    VEC(ProgramStep) steps;
-} Program;
-
-// One loop of the source, or the grid: all roles make the same number of steps in it.
-typedef struct SourceLoop {
-    const void *source; // a TileOp; the schedule itself: the grid
-    int known;          // trip count, if it is a constant; else -1
-    bool is_outer;      // has others within
-    int trips;          // in this run
-} SourceLoop;
-
-typedef struct Programs {
-    VEC(SourceLoop) loops;
-    VEC(Program *) roles;
-    VEC(const Expr *) conditions; // of scalars that nothing assigns again; of two opposite ones the first
-    int *ring_loop;               // the source loop at whose steps' end a ring advances; -1: none
-    bool has_branches;            // that others depend on: the rest holds in all runs
-} Programs;
-
-void make_programs(const Schedule *schedule, Programs *programs);
 
 // ---- the run
 
@@ -132,6 +96,12 @@ typedef struct Cell {
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
+// Where an access of the action at hand is: the cell of its first slot; in registers -1.
+typedef struct AccessPlace {
+    const ScheduleTile *tile;
+    int fill, cell;
+} AccessPlace;
+
 typedef struct Run {
     const Schedule *schedule;
     ScheduleTile *const *tiles; // its
@@ -142,6 +112,7 @@ typedef struct Run {
     Cell *cells;
     int n_agents, n_cells, *first_cell;      // first_cell: of a tile
     int *in_flight_reads, *in_flight_writes; // of a tile: accesses of all agents' operations in flight
+    AccessPlace *places;                     // of the action at hand: its accesses
     TileNumbers *overlaps;                   // of a tile: the others that may lie where it does
     int pattern;                             // of conditions: 0 all hold, 1 none, 2 and 3 alternate
     bool is_reversed;                        // the last agents run first
@@ -151,6 +122,24 @@ typedef struct Run {
 
 // In half of the runs the launch's strides allow no boxes.
 static inline bool is_unaligned(const Run *run) { return run->pattern % 2 == 1; }
+
+static inline bool is_released(const RingView *view, int fill)
+{
+    return fill >= 0 && fill < view->waited && (view->released >> (fill & 63) & 1);
+}
+
+static inline int fill_of(const Run *run, const Agent *agent, int ring, int ahead)
+{
+    const bool is_next = agent->next_of >= 0 && agent->next_of == run->programs.ring_loop[ring];
+    return agent->rings[ring].fill + is_next + ahead;
+}
+
+// Where what a fill of a tile holds is noted.
+static inline int cell_of(const Run *run, int tile, int fill)
+{
+    const int slots = run->tiles[tile]->slots, slot = slots > 1 ? fill % slots : 0;
+    return run->first_cell[tile] + (slot < 0 ? slot + slots : slot);
+}
 
 // The first fault is kept. Returns false.
 bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *format, ...)
@@ -165,9 +154,6 @@ void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fence
 bool run_ring_action(Run *run, Agent *agent, const Action *action);
 bool complete_bytes(Run *run, Agent *agent, const Action *copy);
 bool check_rings_at_end(Run *run);
-bool is_released(const RingView *view, int fill);
-int cell_of(const Run *run, int tile, int fill); // where what a fill of a tile holds is noted
-int fill_of(const Run *run, const Agent *agent, int ring, int ahead);
 int full_count(const Run *run, int ring); // arrivals
 bool is_full(const Run *run, int ring, int fill);
 bool is_empty(const Run *run, int ring, int fill);
