@@ -61,7 +61,7 @@ mrs kernels/attention/decode.tile flash_decode<f16,D=64,G=4,BN=64>(B=2, S=200, H
 m-s kernels/attention/backward.tile attention_backward<bf16,D=128,DV=128,CAUSAL=1>(B=1, S=130, SKV=100, H=4, HKV=2
 m-s kernels/attention/backward_varlen.tile attention_varlen_backward<bf16,D=128,DV=128,CAUSAL=1>(B=5, TQ=160, TK=290, H=2, HKV=1
 m-- kernels/mla/decode.tile mla_decode_planned<bf16,CAUSAL=1,PS=64>(B=3, SQ=8, HQ=6, HKV=2
-m-- kernels/mla/decode_fp8.tile mla_decode_fp8_planned<PAIR=2,HALVES=1>(B=3, SQ=2, HQ=5, PAGES=6, PS=64, TOPK=200, parts=7
+m-- kernels/mla/decode_fp8.tile mla_decode_fp8_planned<PAIR=2,HALVES=1,f16>(B=3, SQ=2, HQ=5, PAGES=6, PS=64, TOPK=200, parts=7
 m-- kernels/mla/decode_dense_fp8.tile mla_decode_dense_fp8_planned<CAUSAL=0>(B=4, SQ=1, HQ=20, PS=64, MAXP=5, PAGES=20, parts=7
 m-- kernels/mla/prefill.tile mla_prefill_sparse<D=576,KEYS=128>(S=1, HQ=80, SKV=153, TOPK=200
 m-- kernels/mla/decode_contiguous.tile mla_decode_contiguous<f16>(B=2, H=72, S=333, splits=3
